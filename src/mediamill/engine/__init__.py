@@ -1,0 +1,1 @@
+"""Durable jobs on PostgreSQL: enqueue, claim, lease, settle, hold, recover. Knows nothing of media."""

@@ -1,0 +1,110 @@
+"""Every setting, read once in app.py from the environment (`MEDIAMILL_…`). A section per folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """All of it, frozen. The description of each field is its documentation (docs/reference/settings.md)."""
+
+    model_config = SettingsConfigDict(env_prefix="MEDIAMILL_", frozen=True, extra="ignore")
+
+    # files
+    data: Path = Field(
+        default=Path("~/.local/share/mediamill"),
+        description="The data folder: the embedded database, staged media, logs.",
+    )
+
+    # db
+    database_url: SecretStr | None = Field(
+        default=None,
+        description="Any PostgreSQL >= 16 (`postgresql://user:password@host/name`). Unset: an embedded server in the data folder.",
+    )
+    database_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Let the embedded PostgreSQL listen on this loopback TCP port too. Unset: a unix socket only.",
+    )
+    database_connections: int = Field(
+        default=8, ge=2, le=100, description="Most connections that one process keeps in its pool."
+    )
+
+    # api and ui
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address that the server listens on. Beyond loopback, every route asks for the admin secret.",
+    )
+    port: int = Field(default=8420, ge=0, le=65535, description="Port of the server.")
+    admin_secret: SecretStr | None = Field(
+        default=None,
+        description="Secret for registering workers, and for every route once the server listens beyond loopback.",
+    )
+
+    # worker
+    worker_processes: int = Field(
+        default=1, ge=0, le=64, description="Local worker processes that `mediamill up` starts."
+    )
+    worker_name: str | None = Field(default=None, description="Name of this worker. Unset: host name and process id.")
+    worker_gpu: bool = Field(default=False, description="This worker has a GPU; it is offered GPU-capable work first.")
+    worker_pools: str = Field(
+        default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
+    )
+
+    # engine
+    heartbeat_seconds: float = Field(default=30, gt=0, description="Time between two heartbeats of a worker.")
+    offline_after_seconds: float = Field(
+        default=300, gt=0, description="Silence after which a worker counts as offline."
+    )
+    session_grace_seconds: float = Field(
+        default=5,
+        ge=0,
+        description="How long a worker with a database session may be without it before its claims are released.",
+    )
+    startup_grace_seconds: float = Field(
+        default=120, ge=0, description="After a server start, workers known only by heartbeat are left alone this long."
+    )
+    sweep_seconds: float = Field(default=60, gt=0, description="Time between two sweeps for expired claims.")
+    janitor_seconds: float = Field(default=3600, gt=0, description="Time between two runs of the janitor.")
+    finished_keep_hours: float = Field(
+        default=24, ge=0, description="How long a finished job can still be looked up."
+    )
+    events_keep_hours: float = Field(default=24, ge=0, description="How long live events can be resumed from.")
+    payload_limit_bytes: int = Field(
+        default=1_000_000, gt=0, description="Largest payload, checkpoint or result of a job, as JSON."
+    )
+    dispatch: Literal["database"] = Field(
+        default="database", description="How waiting workers are woken: `database` is LISTEN/NOTIFY with a poll behind it."
+    )
+
+    # alerts
+    alert_webhook_url: SecretStr | None = Field(
+        default=None, description="Where alerts are posted (also Slack and Discord webhooks). Unset: no alerts."
+    )
+    alert_webhook_secret: SecretStr | None = Field(
+        default=None, description="Signing secret of the Standard Webhooks scheme (`whsec_…`)."
+    )
+    alert_rate_limit_seconds: float = Field(default=300, ge=0, description="At most one alert per type in this time.")
+    alert_timeout_seconds: float = Field(default=10, gt=0, description="Time limit of one webhook call.")
+    alert_allow_private: bool = Field(
+        default=False, description="Allow alert webhooks on private, loopback and link-local addresses."
+    )
+    alert_worker_events: bool = Field(default=False, description="Also alert when a worker starts or stops.")
+    alert_pattern_failures: int = Field(
+        default=3, ge=2, description="Failures of one subject after which `job_failed_pattern` is raised."
+    )
+
+    # logs
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="Least severity shown in the terminal."
+    )
+
+    @property
+    def data_folder(self) -> Path:
+        """The data folder as an absolute path."""
+        return self.data.expanduser().absolute()

@@ -1,0 +1,1 @@
+"""The pages: server-rendered templates, one stylesheet, live by Server-Sent Events."""
