@@ -1,0 +1,106 @@
+# Everything that a developer runs. A target sets up what it needs the first time; after that nothing touches the network.
+# Stamps lie in .venv and .tools and are named relatively, because make cannot handle spaces in absolute paths.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+ARGS ?=
+export PYTHON
+export CHROMIUM
+
+BIN := .venv/bin
+INSTALL := scripts/uv.sh pip install --quiet --python $(BIN)/python
+# An environment that was copied or moved with its folder would run the code of the old place: build it anew.
+ifneq ($(wildcard .venv/.made-in),)
+ifneq ($(shell cat .venv/.made-in),$(CURDIR))
+$(shell rm -f .venv/.made-in .venv/.stamp-*)
+endif
+endif
+
+.PHONY: help up test check format bench bench-engine spec spec-json spec-record lock clean
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+up: .venv/.stamp-runtime .tools/.stamp-js ## server, embedded database and workers, with data in ./data or $MEDIAMILL_DATA
+	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" exec $(BIN)/mediamill up $(ARGS)
+
+test: .venv/.stamp-dev .tools/.stamp-js .tools/browser ## every test; ARGS='-k name' chooses
+	@$(BIN)/pytest $(ARGS)
+
+check: .venv/.stamp-dev ## ruff, mypy, the import contract
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: .venv/.stamp-dev ## rewrites the code in the house's format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: bench-engine ## every benchmark
+
+bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
+	@$(BIN)/python -m bench.engine $(ARGS)
+
+spec: spec-record ## the requirements, the tests that show them, and whether they pass
+	@$(BIN)/python scripts/spec.py
+
+spec-json: spec-record ## the same for scripts (make -s spec-json)
+	@$(BIN)/python scripts/spec.py --json
+
+lock: ## pins requirements/ anew from pyproject.toml; ARGS=--upgrade takes newer versions
+	@scripts/lock.sh $(ARGS)
+
+clean: ## removes what the targets made, except ./data
+	@rm -rf .venv .tools .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		src/mediamill/ui/static/vendor bench/run build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up; all that it says goes to stderr, so that stdout stays the target's own ---
+
+.venv/.made-in:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mediamill needs Python 3.11 or newer; make PYTHON=... names one")' >&2
+	@echo "creating .venv" >&2
+	@scripts/uv.sh venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv >&2
+	@printf '%s\n' "$$(pwd -P)" >$@
+
+.venv/.stamp-runtime: requirements/runtime.txt requirements/build.txt pyproject.toml | .venv/.made-in
+	@echo "installing mediamill" >&2
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt -r requirements/build.txt >&2
+	@$(INSTALL) --no-deps --no-build-isolation --offline --editable . >&2
+	@touch $@
+
+.venv/.stamp-dev: requirements/dev.txt .venv/.stamp-runtime
+	@echo "installing the tools of development" >&2
+	@$(INSTALL) --require-hashes -r requirements/dev.txt >&2
+	@touch $@
+
+.venv/.stamp-bench: requirements/bench.txt .venv/.stamp-runtime
+	@echo "installing the peers to measure against" >&2
+	@$(INSTALL) --require-hashes -r requirements/bench.txt >&2
+	@touch $@
+
+.tools/.stamp-js: requirements/js/package-lock.json scripts/fetch_js.py
+	@echo "fetching the pages' libraries" >&2
+	@mkdir -p .tools
+	@$(PYTHON) scripts/fetch_js.py >&2
+	@touch $@
+
+.tools/browser: scripts/setup_browser.sh
+	@scripts/setup_browser.sh >&2
+
+# Tests that fail are part of the record; a run that could not even collect them leaves none, and is an error.
+RECORD := .cache/spec.json
+spec-record: .venv/.stamp-dev .tools/.stamp-js .tools/browser
+	@if [ ! -f $(RECORD) ] || [ -n "$$(find src tests docs/requirements.md conftest.py pyproject.toml -type f \
+			-newer $(RECORD) -not -path '*/__pycache__/*' -not -path '*/screenshots/*' -print -quit)" ]; then \
+		echo "running the tests for the record of requirements" >&2; \
+		rm -f $(RECORD); \
+		$(BIN)/pytest -q >&2 || [ $$? = 1 ]; \
+		[ -f $(RECORD) ] || { echo "the test run left no record" >&2; exit 1; }; \
+	fi
