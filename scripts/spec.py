@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\|\s*(?P<id>[A-Z]+[0-9]+[a-z0-9-]*)\s*\|\s*(?P<line>.+?)\s*\|\s*$")
 
 
-class Tested(TypedDict):
+class Outcome(TypedDict):
     """What the record keeps of one test."""
 
     test: str
@@ -65,7 +65,7 @@ def read_requirements(path: Path) -> list[Requirement]:
     return rows
 
 
-def show_requirements(rows: Iterable[Requirement], record: list[Tested]) -> list[Shown]:
+def show_requirements(rows: Iterable[Requirement], record: list[Outcome]) -> list[Shown]:
     """Joins the requirements with the record of the last full test run."""
     shown = []
     for row in rows:
@@ -102,7 +102,7 @@ def main() -> int:
     if not record_path.exists():
         print("no record of a test run yet: run the tests first (make spec does)", file=sys.stderr)
         return 2
-    record: list[Tested] = json.loads(record_path.read_text())["tests"]
+    record: list[Outcome] = json.loads(record_path.read_text())["tests"]
     shown = show_requirements(read_requirements(options.root / "docs" / "requirements.md"), record)
     if options.json:
         print(as_json(shown))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.spec import Tested, read_requirements
+from scripts.spec import Outcome, read_requirements
 
 RECORD = Path(".cache/spec.json")
 
@@ -34,9 +34,9 @@ class SpecRecord:
     """Collects the outcome of each test of one run."""
 
     def __init__(self) -> None:
-        self.tests: dict[str, Tested] = {}
+        self.tests: dict[str, Outcome] = {}
 
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Every id on a test must be a requirement of docs/requirements.md."""
         known = {row.id for row in read_requirements(config.rootpath / "docs" / "requirements.md")}
