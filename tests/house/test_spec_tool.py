@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.spec import Requirement, Outcome, as_json, as_table, read_requirements, show_requirements
+from scripts.spec import Outcome, Requirement, as_json, as_table, read_requirements, show_requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 
