@@ -10,7 +10,7 @@ find_uv() {
     if [ ! -x .tools/uv/bin/uv ] || [ requirements/uv.txt -nt .tools/uv/bin/uv ]; then
         echo "fetching uv into .tools/uv" >&2
         rm -rf .tools/uv
-        PIP_USER=0 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+        PIP_USER=0 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
             --target .tools/uv -r requirements/uv.txt >&2
         touch .tools/uv/bin/uv
     fi
