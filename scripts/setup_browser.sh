@@ -15,7 +15,7 @@ find_browser() {
 if ! find_browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "installing chromium for the page tests (apt-get)" >&2
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -q && apt-get install -q -y --no-install-recommends chromium; } >&2 ||
+    { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } >&2 ||
         echo "apt-get could not install chromium" >&2
 fi
 
