@@ -1,0 +1,61 @@
+"""Finds processors by name among the entry points of the group `mediamill.processors`.
+
+Built-in processors are declared there too, so they load exactly as a plugin does.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from mediamill.errors import InvalidError, NotFoundError
+from mediamill.processors.contract import Processor
+
+GROUP = "mediamill.processors"
+
+
+class UnknownProcessorError(NotFoundError):
+    """There is no processor of this name."""
+
+    code = "unknown_processor"
+
+
+class BrokenProcessorError(InvalidError):
+    """The processor is declared but cannot be loaded."""
+
+    code = "broken_processor"
+
+
+def processor_names() -> list[str]:
+    """The names of all processors that are installed, sorted."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def find_processor(name: str) -> EntryPoint:
+    """Where the processor of this name is declared, without importing it."""
+    for point in entry_points(group=GROUP, name=name):
+        return point
+    raise _unknown(name)
+
+
+def load_processor(name: str) -> Processor:
+    """Import the processor of this name and make one."""
+    point = find_processor(name)
+    try:
+        made = point.load()()
+    except Exception as error:
+        raise BrokenProcessorError(
+            f"processor {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(getattr(made, "process", None)):
+        raise BrokenProcessorError(f"processor {name!r} ({point.value}) has no method process()")
+    return cast(Processor, made)
+
+
+def _unknown(name: str) -> UnknownProcessorError:
+    names = processor_names()
+    near = get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    known = ", ".join(names) or "none"
+    return UnknownProcessorError(f"there is no processor {name!r}{hint}", fix=f"Use one of: {known}.")

@@ -1,0 +1,235 @@
+"""The child process: loads one processor, then takes job after job from a socket until the worker is gone.
+
+Started by warm_child.py as `python -m mediamill.worker.child <processor> <fd> <parent> <memory> <file size>`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mediamill.errors import GiveUpError, MediamillError
+from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput
+from mediamill.processors.registry import load_processor
+from mediamill.worker.messages import (
+    HEADER,
+    Done,
+    Failed,
+    FailureKind,
+    FromChild,
+    Progress,
+    Ready,
+    Report,
+    Work,
+    decode_work,
+    frame,
+)
+
+PR_SET_PDEATHSIG = 1
+MESSAGE_CHARS = 10_000
+TRACEBACK_CHARS = 100_000
+
+
+class RefusedOutputError(GiveUpError):
+    """What the processor returned or reported cannot be taken."""
+
+    code = "invalid_output"
+
+
+class Link:
+    """The socket to the worker. Threads of a processor may report at once, so writing takes a lock."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._writing = threading.Lock()
+
+    def send(self, data: bytearray) -> None:
+        with self._writing:
+            self._sock.sendall(data)
+
+    def receive(self) -> Work | None:
+        """The next job, or None when the worker has gone."""
+        got = self._sock.recv(65536)
+        while len(got) < HEADER.size:
+            if not (more := self._sock.recv(65536)):
+                return None
+            got += more
+        wanted = HEADER.unpack_from(got)[0] + HEADER.size
+        if len(got) < wanted:
+            whole = bytearray(got)
+            while len(whole) < wanted:
+                if not (more := self._sock.recv(1 << 20)):
+                    return None
+                whole += more
+            return decode_work(memoryview(whole)[HEADER.size :])
+        return decode_work(memoryview(got)[HEADER.size :])
+
+
+class Given(ProcessorInput):
+    """The input of one attempt. Most jobs write no file, so the folder is made when it is first looked at."""
+
+    __slots__ = ("_where", "folder_made")
+
+    def __init__(self, work: Work, link: Link) -> None:
+        put = object.__setattr__  # the contract is frozen
+        put(self, "payload", work.payload)
+        put(self, "mime_type", work.mime_type)
+        put(self, "checkpoint", work.checkpoint)
+        put(self, "attempt", work.attempt)
+        # Not a method of this object: the cycle would keep the payload alive until a garbage collection.
+        put(self, "report", partial(send_report, link, work.number, work.output_bytes))
+        put(self, "_where", work.folder)
+        put(self, "folder_made", False)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only while the slot of `folder` is empty.
+        if name != "folder":
+            raise AttributeError(name)
+        folder = Path(self._where)
+        object.__setattr__(self, "folder_made", True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        object.__setattr__(self, "folder", folder)
+        return folder
+
+
+def send_report(
+    link: Link,
+    number: int,
+    limit_bytes: int,
+    step: str | None = None,
+    percent: float | None = None,
+    parts: Mapping[str, Any] | None = None,
+    checkpoint: Any = None,
+) -> None:
+    """What `ProcessorInput.report` does."""
+    report = Report(
+        None if step is None else printable(str(step), MESSAGE_CHARS),
+        None if percent is None else min(100.0, max(0.0, float(percent))),
+        None if parts is None else as_json(dict(parts), "parts"),
+        as_json(checkpoint, "checkpoint"),
+    )
+    link.send(bounded(Progress(number, report), limit_bytes))
+
+
+def as_json(value: Any, what: str) -> Any:
+    """The value in JSON's own types (dates become text, tuples lists), so that it means the same at home."""
+    if value is None:
+        return None
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RefusedOutputError(f"the {what} of the processor is not JSON: {error}") from error
+
+
+def bounded(message: FromChild, limit_bytes: int) -> bytearray:
+    """The frame of a message, refused if it is too large or cannot be written."""
+    try:
+        data = frame(message)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RefusedOutputError(f"the output of the processor is not JSON: {error}") from error
+    if len(data) - HEADER.size > limit_bytes:
+        raise RefusedOutputError(
+            f"the output of the processor has {len(data) - HEADER.size} bytes; the limit is {limit_bytes}"
+        )
+    return data
+
+
+def printable(text: str, limit: int) -> str:
+    """Text that UTF-8 and PostgreSQL can hold, the end of it if it is too long."""
+    cut = text if len(text) <= limit else "…" + text[1 - limit :]
+    return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def answer(processor: Processor, work: Work, link: Link) -> bytearray:
+    """Run one attempt; the frame that tells how it ended. Nothing that a processor raises ends the child."""
+    given = Given(work, link)
+    try:
+        output = processor.process(given)
+        if not isinstance(output, ProcessorOutput):
+            raise RefusedOutputError(f"the processor returned {type(output).__name__}, not a ProcessorOutput")
+        result = as_json(dict(output.result), "result")
+        files = {str(name): os.fspath(path) for name, path in output.files.items()}
+        return bounded(Done(work.number, result, files, given.folder_made), work.output_bytes)
+    except BaseException as error:
+        return frame(failure(error, work.number, given.folder_made))
+
+
+def failure(error: BaseException, number: int, folder: bool) -> Failed:
+    """The exception as a message: permanent or temporary by its type."""
+    kind: FailureKind = "temporary"
+    if isinstance(error, MemoryError):
+        kind = "memory"
+    elif isinstance(error, GiveUpError):
+        kind = "output" if isinstance(error, RefusedOutputError) else "permanent"
+    ours = error if isinstance(error, MediamillError) else None
+    try:
+        text = ours.message if ours else f"{type(error).__name__}: {error}"
+        told: str | None = printable("".join(traceback.format_exception(error)), TRACEBACK_CHARS)
+    except Exception:  # no memory left to say more, or an exception that cannot be printed
+        text, told = type(error).__name__, None
+    code, fix = (ours.code, ours.fix) if ours else (None, None)
+    return Failed(number, kind, printable(text.rstrip(": "), MESSAGE_CHARS), code, fix, told, folder)
+
+
+def tie_to_parent(parent: int) -> None:
+    """Die with the worker, even if it is killed with -9 and even if this process hangs."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def set_limits(memory_bytes: int, file_bytes: int) -> None:
+    """Memory that the processor may take, no core files, no endless files."""
+    for which, limit in (
+        (resource.RLIMIT_DATA, memory_bytes),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(which)[1]
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(which, (allowed, allowed))
+
+
+def main(arguments: list[str]) -> None:
+    """Load the processor, then work until the worker is gone."""
+    name = arguments[0]
+    fd, parent, memory_bytes, file_bytes = (int(text) for text in arguments[1:5])
+    tie_to_parent(parent)
+    os.set_inheritable(fd, False)
+    faulthandler.enable()
+    link = Link(socket.socket(fileno=fd))
+    try:
+        set_limits(memory_bytes, file_bytes)
+        processor = load_processor(name)
+    except BaseException as error:
+        link.send(frame(failure(error, 0, False)))
+        os._exit(1)
+    link.send(frame(Ready()))
+    while (work := link.receive()) is not None:
+        link.send(answer(processor, work, link))
+
+
+if __name__ == "__main__":
+    # Always _exit: neither threads nor exit handlers of a processor may keep the child alive.
+    try:
+        main(sys.argv[1:])
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)

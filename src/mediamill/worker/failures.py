@@ -1,0 +1,70 @@
+"""How work in a child process can fail. Only `GiveUpError`s are permanent."""
+
+from __future__ import annotations
+
+from mediamill.errors import GiveUpError, MediamillError, RetryLaterError, UnavailableError
+
+
+class _ToldError(MediamillError):
+    """A failure in a child process."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        fix: str | None = None,
+        traceback: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, fix=fix)
+        self.traceback = traceback
+        if code is not None:
+            self.code = code
+
+
+class ProcessorGaveUpError(_ToldError, GiveUpError):
+    """The processor says that trying again cannot help."""
+
+    code = "give_up"
+
+
+class InvalidOutputError(_ToldError, GiveUpError):
+    """What the processor made is refused."""
+
+    code = "invalid_output"
+
+
+class ProcessorFailedError(_ToldError, RetryLaterError):
+    """The processor failed; trying again may help."""
+
+    code = "retry_later"
+
+
+class ProcessorCrashedError(_ToldError, RetryLaterError):
+    """The process that ran the processor died or went astray."""
+
+    code = "processor_crashed"
+
+
+class ProcessorStartError(ProcessorCrashedError):
+    """The processor could not be started."""
+
+    code = "processor_start_failed"
+
+
+class ProcessorTimeoutError(_ToldError, RetryLaterError):
+    """The processor took longer than its time limit and was killed."""
+
+    code = "processor_timeout"
+
+
+class MemoryLimitError(_ToldError, RetryLaterError):
+    """The processor wanted more memory than its limit."""
+
+    code = "memory_limit"
+
+
+class SandboxClosedError(_ToldError, UnavailableError):
+    """The sandbox is closed."""
+
+    code = "sandbox_closed"

@@ -1,0 +1,82 @@
+"""What a worker and its child processes say to each other: msgpack, each message with its length in front."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Literal
+
+import msgspec
+
+HEADER = struct.Struct("<I")
+# A failure (with its traceback, cut by the child) must get through whatever the limit on results is.
+FAILURE_ALLOWANCE_BYTES = 500_000
+
+FailureKind = Literal["permanent", "temporary", "memory", "output"]
+
+
+class Work(msgspec.Struct, array_like=True, frozen=True):
+    """Worker to child: one attempt at one job."""
+
+    number: int
+    payload: dict[str, Any]
+    mime_type: str | None
+    folder: str
+    checkpoint: Any
+    attempt: int
+    output_bytes: int
+
+
+class Report(msgspec.Struct, array_like=True, frozen=True):
+    """How far a processor is. What was not told is None."""
+
+    step: str | None = None
+    percent: float | None = None
+    parts: dict[str, Any] | None = None
+    checkpoint: Any = None
+
+
+class Ready(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """Child to worker, once: the processor is loaded."""
+
+
+class Progress(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """Child to worker, any number of times."""
+
+    number: int
+    report: Report
+
+
+class Done(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """Child to worker: the attempt succeeded. `folder`: the scratch folder was made."""
+
+    number: int
+    result: dict[str, Any]
+    files: dict[str, str]
+    folder: bool
+
+
+class Failed(msgspec.Struct, array_like=True, frozen=True, tag=True):
+    """Child to worker: the attempt failed, or (number 0) the processor could not be loaded."""
+
+    number: int
+    kind: FailureKind
+    message: str
+    code: str | None
+    fix: str | None
+    traceback: str | None
+    folder: bool
+
+
+FromChild = Ready | Progress | Done | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+decode_work = msgspec.msgpack.Decoder(Work).decode
+decode_from_child = msgspec.msgpack.Decoder(FromChild).decode
+
+
+def frame(message: Work | FromChild) -> bytearray:
+    """The message as it goes over the socket."""
+    out = bytearray(HEADER.size)
+    _encoder.encode_into(message, out, HEADER.size)
+    HEADER.pack_into(out, 0, len(out) - HEADER.size)
+    return out

@@ -1,0 +1,342 @@
+"""A pool of warm child processes for one processor: a child that hangs, eats memory or dies costs one job.
+
+`size` jobs run at once; one more child waits as a spare, so that a slot whose child was killed is back at
+once, however long the processor takes to load. Children are used last in, first out: that keeps one hot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mediamill.processors.contract import ProcessorOutput
+from mediamill.processors.registry import find_processor
+from mediamill.worker.failures import (
+    InvalidOutputError,
+    MemoryLimitError,
+    ProcessorCrashedError,
+    ProcessorFailedError,
+    ProcessorGaveUpError,
+    ProcessorStartError,
+    ProcessorTimeoutError,
+    SandboxClosedError,
+)
+from mediamill.worker.messages import Done, Report, Work, frame
+from mediamill.worker.scratch import Home, check_files, clear_leftovers, remove_folder
+from mediamill.worker.warm_child import ChildPlan, Limits, WarmChild
+
+__all__ = [
+    "InvalidOutputError",
+    "Limits",
+    "MemoryLimitError",
+    "ProcessorCrashedError",
+    "ProcessorFailedError",
+    "ProcessorGaveUpError",
+    "ProcessorStartError",
+    "ProcessorTimeoutError",
+    "Report",
+    "Sandbox",
+    "SandboxClosedError",
+    "SandboxJob",
+]
+
+REAP_SECONDS = 5.0
+Keep = Callable[[Path, ProcessorOutput], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxJob:
+    """One attempt at one job, as the processor will see it."""
+
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    mime_type: str | None = None
+    checkpoint: Any = None
+    attempt: int = 1
+
+
+class Sandbox:
+    """Runs one processor in child processes. Not for sharing between event loops."""
+
+    def __init__(
+        self,
+        processor: str,
+        *,
+        size: int,
+        limits: Limits,
+        scratch: Path,
+        spare: int = 1,
+        max_jobs_per_child: int = 10_000,
+        start_seconds: float = 120,
+    ) -> None:
+        self.processor = processor
+        self._size, self._limits, self._spare = size, limits, spare
+        self._scratch, self._max_jobs, self._start_seconds = scratch, max_jobs_per_child, start_seconds
+        self._home: Home | None = None
+        self._numbers = itertools.count(1)
+        self._children: set[WarmChild] = set()
+        self._idle: list[WarmChild] = []
+        self._waiting: deque[asyncio.Future[WarmChild]] = deque()
+        self._running = 0
+        self._start_failures = 0
+        self._retry: asyncio.TimerHandle | None = None
+        self._cleaning: set[asyncio.Task[None]] = set()
+        self._first_start: asyncio.Future[None] | None = None  # only while start() waits
+
+    @property
+    def limits(self) -> Limits:
+        """May be replaced while jobs run: running ones keep the old ones, idle children are replaced."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self._resize()
+
+    @property
+    def size(self) -> int:
+        """How many jobs run at once; may be changed while jobs run."""
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self._size = size
+        self._resize()
+
+    @property
+    def free_slots(self) -> int:
+        """Jobs that could start now without waiting for another to end."""
+        return max(0, self._size - self._running - len(self._waiting))
+
+    async def start(self) -> None:
+        """Clear what dead workers left, start the children, and wait until they have loaded the processor."""
+        find_processor(self.processor)
+        await asyncio.to_thread(clear_leftovers, self._scratch)
+        self._home = Home(self._scratch)
+        self._first_start = asyncio.get_running_loop().create_future()
+        try:
+            self._fill()
+            await self._first_start
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._first_start = None
+
+    async def close(self) -> None:
+        """Kill all children at once. Jobs that still run or wait fail with SandboxClosedError."""
+        home, self._home = self._home, None
+        if home is None:
+            return
+        if self._retry is not None:
+            self._retry.cancel()
+        closed = SandboxClosedError()
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(closed)
+        self._waiting.clear()
+        ending = list(self._children)
+        for child in ending:
+            child.end(closed)
+        await asyncio.gather(*(_reaped(child) for child in ending), *self._cleaning, return_exceptions=True)
+        await asyncio.to_thread(home.remove)
+
+    async def run(
+        self,
+        given: SandboxJob,
+        on_report: Callable[[Report], None] = lambda _: None,
+        keep: Keep | None = None,
+    ) -> ProcessorOutput:
+        """Run one attempt. `keep(folder, output)` is awaited if there are derivatives, to move them away.
+
+        The scratch folder is gone when this returns or raises.
+        """
+        number, limits = next(self._numbers), self._limits
+        folder = f"{self._open_home().path}/{number}"
+        data = _frame(given, number, folder, limits)
+        child = await self._take()
+        work = child.assign(number, data, limits, on_report)
+        try:
+            done = await work
+        except BaseException:
+            if child.busy:  # this run was cancelled
+                child.end(ProcessorFailedError("the run was cancelled"))
+            elif not work.cancelled():
+                work.exception()  # seen, even if a cancellation overtook it
+            may_have_folder = child.made_folder
+            self._put_back(child)
+            if may_have_folder:
+                await self._clear(folder, child)
+            raise
+        self._put_back(child)
+        if done.folder or done.files:
+            return await self._deliver(done, Path(folder), keep)
+        return ProcessorOutput(done.result, done.files)
+
+    async def _deliver(self, done: Done, folder: Path, keep: Keep | None) -> ProcessorOutput:
+        output = ProcessorOutput(done.result, done.files)
+        try:
+            if done.files:
+                await asyncio.to_thread(check_files, folder, done.files)
+                if keep is not None:
+                    await keep(folder, output)
+            return output
+        finally:
+            await self._clear(str(folder))
+
+    async def _clear(self, folder: str, child: WarmChild | None = None) -> None:
+        """Remove a scratch folder, even if the caller is cancelled meanwhile."""
+        task = asyncio.create_task(_remove_when_dead(folder, child))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+        await asyncio.shield(task)
+
+    def _open_home(self) -> Home:
+        if self._home is None:
+            raise SandboxClosedError
+        return self._home
+
+    async def _take(self) -> WarmChild:
+        """A child for one job; whoever gets it must put it back."""
+        while True:
+            child = None if self._waiting else self._pick()
+            if child is None:
+                child = await self._wait_for_child()
+            if child.alive:
+                return child
+            self._put_back(child)  # it died on the way
+
+    def _pick(self) -> WarmChild | None:
+        if not self._idle or self._running >= self._size:
+            return None
+        self._running += 1
+        return self._idle.pop()
+
+    async def _wait_for_child(self) -> WarmChild:
+        self._open_home()
+        waiter: asyncio.Future[WarmChild] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiting.remove(waiter)
+            elif waiter.exception() is None:
+                self._put_back(waiter.result())
+            raise
+
+    def _serve(self) -> None:
+        while self._waiting:
+            if self._waiting[0].done():  # cancelled; it removes itself
+                self._waiting.rotate(-1)
+                if all(waiter.done() for waiter in self._waiting):
+                    return
+            elif (child := self._pick()) is not None:
+                self._waiting.popleft().set_result(child)
+            else:
+                return
+
+    def _put_back(self, child: WarmChild) -> None:
+        self._running -= 1
+        if child.alive:
+            if self._is_spent(child):
+                child.end(_RETIRED)
+            else:
+                self._idle.append(child)
+        self._serve()
+
+    def _is_spent(self, child: WarmChild) -> bool:
+        surplus = len(self._children) > self._size + self._spare
+        done = child.worn or child.jobs_done >= self._max_jobs
+        return surplus or done or self._is_outdated(child) or child.has_outgrown_half_its_limit()
+
+    def _is_outdated(self, child: WarmChild) -> bool:
+        had, now = child.plan.limits, self._limits
+        return had is not now and (had.memory_bytes, had.file_bytes) != (now.memory_bytes, now.file_bytes)
+
+    def _fill(self) -> None:
+        """Start the children that are missing."""
+        while self._home and self._retry is None and len(self._children) < self._size + self._spare:
+            mark = f"{self._home.name}.{next(self._numbers)}."
+            plan = ChildPlan(self.processor, mark, self._limits, self._start_seconds)
+            try:
+                self._children.add(WarmChild(plan, self._on_ready, self._on_gone))
+            except OSError as error:
+                self._start_failed(ProcessorStartError(f"no child process can be started: {error}"))
+
+    def _resize(self) -> None:
+        for child in list(self._children):
+            if (child in self._idle or not child.ready) and self._is_outdated(child):
+                child.end(_RETIRED)
+        while self._idle and len(self._children) > self._size + self._spare:
+            self._idle[0].end(_RETIRED)
+        self._fill()
+        self._serve()
+
+    def _on_ready(self, child: WarmChild) -> None:
+        self._start_failures = 0
+        self._idle.insert(0, child)
+        if self._first_start and not self._first_start.done() and len(self._idle) >= self._size:
+            self._first_start.set_result(None)
+        self._serve()
+
+    def _on_gone(self, child: WarmChild, reason: Exception) -> None:
+        self._children.discard(child)
+        if child in self._idle:
+            self._idle.remove(child)
+        if not child.ready and reason is not _RETIRED and self._home:
+            self._start_failed(reason)
+        self._fill()
+
+    def _start_failed(self, reason: Exception) -> None:
+        """Try again later, ever more slowly; those who wait are told, unless another child can serve them."""
+        self._start_failures += 1
+        if self._first_start and not self._first_start.done():
+            self._first_start.set_exception(reason)
+        if not any(child.ready for child in self._children):
+            while self._waiting:
+                waiter = self._waiting.popleft()
+                if not waiter.done():
+                    waiter.set_exception(reason)
+        if self._retry is None:
+            delay = min(30.0, 0.1 * 2**self._start_failures)
+            self._retry = asyncio.get_running_loop().call_later(delay, self._start_again)
+
+    def _start_again(self) -> None:
+        self._retry = None
+        self._fill()
+
+
+_RETIRED = SandboxClosedError("the child process is replaced")
+
+
+def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytearray:
+    work = Work(
+        number,
+        dict(given.payload),
+        given.mime_type,
+        folder,
+        given.checkpoint,
+        given.attempt,
+        limits.output_bytes,
+    )
+    try:
+        return frame(work)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ProcessorGaveUpError(f"the payload cannot be sent: {error}", code="invalid_payload") from error
+
+
+async def _reaped(child: WarmChild) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(child.reaped.wait(), REAP_SECONDS)
+
+
+async def _remove_when_dead(folder: str, child: WarmChild | None) -> None:
+    if child is not None and not child.alive:
+        await _reaped(child)
+    await asyncio.to_thread(remove_folder, Path(folder))

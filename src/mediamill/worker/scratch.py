@@ -1,0 +1,101 @@
+"""Scratch folders of the attempts that run in a sandbox, and what dead workers left of theirs.
+
+Each sandbox owns one home folder, `<scratch>/<pid>-<random>`, and holds a lock on `<home>.lock` while it
+lives. The kernel drops the lock with the process, so a home whose lock is free belongs to nobody; process ids
+alone would not tell, as they are reused and may come from another container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from mediamill.worker.failures import InvalidOutputError
+from mediamill.worker.process_tree import kill_marked
+
+
+class Home:
+    """The home folder of one sandbox."""
+
+    def __init__(self, scratch: Path) -> None:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            self.path = scratch.absolute() / f"{os.getpid()}-{secrets.token_hex(6)}"
+            self._lock = os.open(_lock_of(self.path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if os.fstat(self._lock).st_nlink:
+                break
+            os.close(self._lock)  # somebody took the new file for a leftover before it was locked
+        self.path.mkdir(mode=0o700)
+
+    @property
+    def name(self) -> str:
+        """Also the mark of the processes that belong here."""
+        return self.path.name
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it; its lock comes last."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        _lock_of(self.path).unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def clear_leftovers(scratch: Path) -> None:
+    """Remove the homes of workers that are dead, and kill what still runs of theirs."""
+    for lock in scratch.absolute().glob("*.lock"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                kill_marked(lock.stem + ".")
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a scratch folder, against processes that are dying but may still write a file."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+
+
+def check_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Refuse derivatives that are not plain files inside the folder."""
+    for name, path in files.items():
+        if not _is_inside(name) or not _is_inside(path):
+            raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a path inside the scratch folder")
+        at = folder
+        for part in PurePosixPath(path).parts:
+            at /= part
+            _check_no_link(at, name)
+        if not at.is_file():
+            raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a file")
+
+
+def _check_no_link(at: Path, name: str) -> None:
+    try:
+        found = at.lstat()
+    except OSError as error:
+        raise InvalidOutputError(f"derivative {name!r}: {error.strerror}: {at.name!r}") from error
+    if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+        raise InvalidOutputError(f"derivative {name!r}: {at.name!r} is a link")
+
+
+def _is_inside(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
+
+
+def _lock_of(home: Path) -> Path:
+    return home.with_name(home.name + ".lock")
