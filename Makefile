@@ -85,7 +85,7 @@ clean: ## removes what the targets made, except ./data
 	@$(INSTALL) --require-hashes -r requirements/bench.txt >&2
 	@touch $@
 
-.tools/.stamp-js: requirements/js/package-lock.json scripts/fetch_js.py
+.tools/.stamp-js: requirements/js/package-lock.json scripts/fetch_js.py | .venv/.made-in
 	@echo "fetching the pages' libraries" >&2
 	@mkdir -p .tools
 	@$(PYTHON) scripts/fetch_js.py >&2
