@@ -7,12 +7,12 @@ python=${PYTHON:-python3}
 
 find_uv() {
     command -v uv && return
-    if [ ! -x .tools/uv/bin/uv ] || [ requirements/uv.txt -nt .tools/uv/bin/uv ]; then
+    if ! cmp -s requirements/uv.txt .tools/uv/pinned.txt; then
         echo "fetching uv into .tools/uv" >&2
         rm -rf .tools/uv
         PIP_USER=0 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
             --target .tools/uv -r requirements/uv.txt >&2
-        touch .tools/uv/bin/uv
+        cp requirements/uv.txt .tools/uv/pinned.txt
     fi
     echo .tools/uv/bin/uv
 }
