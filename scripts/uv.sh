@@ -10,8 +10,8 @@ find_uv() {
     if ! cmp -s requirements/uv.txt .tools/uv/pinned.txt; then
         echo "fetching uv into .tools/uv" >&2
         rm -rf .tools/uv
-        PIP_USER=0 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
-            --target .tools/uv -r requirements/uv.txt >&2
+        PIP_USER=0 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+            --no-deps --require-hashes --target .tools/uv -r requirements/uv.txt >&2
         cp requirements/uv.txt .tools/uv/pinned.txt
     fi
     echo .tools/uv/bin/uv
