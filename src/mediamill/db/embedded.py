@@ -204,8 +204,10 @@ def _clear_errors(folder: Path) -> Iterator[None]:
 
 
 def _fix_for(complaint: str) -> str:
+    more_space = "free some space on the disk of MEDIAMILL_DATA, or choose another MEDIAMILL_DATA"
     for sign, fix in (
-        ("No space left", "free some space on the disk of MEDIAMILL_DATA, or choose another MEDIAMILL_DATA"),
+        ("No space left", more_space),
+        ("free disk space", more_space),  # PostgreSQL's hint when only a part of a block fits
         ("quota exceeded", "free some space in your quota, or choose another MEDIAMILL_DATA"),
         ("Address already in use", "another program has the port: choose another one"),
         ("Read-only file system", "set MEDIAMILL_DATA to a folder that can be written"),

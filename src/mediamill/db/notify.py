@@ -1,0 +1,89 @@
+"""Listening: one connection that hears notifications, and gets itself back when the server goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from mediamill.db.connection import LOST, Connection, RawConnection, connect
+
+log = logging.getLogger(__name__)
+
+Heard = Callable[[str, str], None]
+Connected = Callable[[RawConnection], Awaitable[None]]
+
+
+class Listener:
+    """Listens on channels for as long as it runs; after each (re)connection it first calls `on_connected`.
+
+    `on_connected` may take session-level locks: they live exactly as long as this session.
+    A lost session is followed by `heard("", "")`, so that a listener looks for what it missed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        channels: Sequence[str],
+        heard: Heard,
+        *,
+        name: str = "mediamill listener",
+        on_connected: Connected | None = None,
+    ) -> None:
+        self._url = url
+        self._channels = channels
+        self._heard = heard
+        self._name = name
+        self._on_connected = on_connected
+        self._task: asyncio.Task[None] | None = None
+        self.connected = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begin; returns once the first session stands."""
+        self._task = asyncio.create_task(self._run(), name=self._name)
+        waiting = asyncio.create_task(self.connected.wait())
+        done, _ = await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._task in done:
+            self._task.result()
+
+    async def close(self) -> None:
+        """End the session."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        pause = 0.05
+        while True:
+            try:
+                await self._listen_once()
+                pause = 0.05
+            except LOST as error:
+                log.debug("listener cannot connect: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 1.0)
+            self.connected.clear()
+
+    async def _listen_once(self) -> None:
+        connection = await connect(self._url, name=self._name)
+        lost = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            for channel in self._channels:
+                await connection.add_listener(channel, self._on_notification)
+            if self._on_connected is not None:
+                await self._on_connected(connection)
+            self.connected.set()
+            self._heard("", "")
+            while not lost.is_set():
+                try:
+                    await asyncio.wait_for(lost.wait(), 10)
+                except TimeoutError:
+                    await connection.fetchval("select 1", timeout=10)
+        finally:
+            connection.terminate()
+
+    def _on_notification(self, _connection: Connection, _pid: int, channel: str, payload: object) -> None:
+        self._heard(channel, str(payload))

@@ -1,0 +1,99 @@
+"""Claim: take waiting jobs into a worker's hands, fairly, never one twice.
+
+The algorithm is told at `claim_jobs` in queries/jobs.sql. A claim need not reach the disk before the work
+begins: one that is lost with a crash is only claimed again, and its token no longer fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mediamill.db.connection import Connection, RawConnection, connect
+from mediamill.engine import store
+from mediamill.engine.kinds import Kinds, call_hooks
+from mediamill.engine.model import ClaimedJob
+from mediamill.engine.pools import Pool
+
+OWNER_WINDOW = 256
+
+# The plan of the claim must not depend on what the statistics happened to say when it was first planned.
+CLAIM_SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_material": "off",
+    "enable_memoize": "off",
+}
+
+
+async def connect_for_claims(url: str, *, durable: bool) -> RawConnection:
+    """A connection that plans claims and plain finishes the same way whatever the table holds."""
+    return await connect(
+        url, name="mediamill claims", synchronous_commit="on" if durable else "off", **CLAIM_SETTINGS
+    )
+
+
+@dataclass(slots=True)
+class Claimer:
+    """One worker's claims. Remembers the owner that it served last in each pool."""
+
+    worker_id: int
+    worker_name: str
+    kinds: Kinds
+    gpu: bool = False
+    heartbeat_seconds: float = 30
+    last_owners: dict[str, str] | None = None
+
+    async def claim_jobs(self, connection: Connection, pool: Pool, amount: int) -> list[ClaimedJob]:
+        """Up to `amount` jobs of a pool, oldest first, owners in turn."""
+        if amount < 1 or await self._leave_to_gpu(connection, pool):
+            return []
+        if not self.kinds.watch_claims:
+            return await self._claim(connection, pool, amount)
+        async with connection.transaction():
+            jobs = await self._claim(connection, pool, amount)
+            await self._tell(connection, jobs)
+            return jobs
+
+    async def _claim(self, connection: Connection, pool: Pool, amount: int) -> list[ClaimedJob]:
+        if self.last_owners is None:
+            self.last_owners = {}
+        rows = await store.jobs.claim_jobs.rows(
+            connection,
+            pool=pool.name,
+            amount=amount,
+            last_owner=self.last_owners.get(pool.name, ""),
+            owner_window=OWNER_WINDOW,
+            worker_id=self.worker_id,
+            worker_name=self.worker_name,
+            lease_seconds=pool.lease_seconds,
+        )
+        jobs = [store.claimed_job(row, pool.name, self.worker_id) for row in rows]
+        if jobs:
+            self.last_owners[pool.name] = jobs[-1].owner
+        return jobs
+
+    async def _tell(self, connection: Connection, jobs: list[ClaimedJob]) -> None:
+        if not any(self.kinds.find(job.kind).on_claimed for job in jobs):
+            return
+        rows = await store.jobs.lock_claims.rows(
+            connection,
+            ids=[job.id for job in jobs],
+            tokens=[job.token for job in jobs],
+            worker_id=self.worker_id,
+        )
+        await call_hooks(connection, self.kinds, "on_claimed", [store.moved(row) for row in rows])
+
+    async def _leave_to_gpu(self, connection: Connection, pool: Pool) -> bool:
+        if not pool.gpu or self.gpu:
+            return False
+        return bool(
+            await store.workers.is_gpu_idle.value(
+                connection,
+                worker_id=self.worker_id,
+                pool=pool.name,
+                heartbeat_seconds=self.heartbeat_seconds,
+            )
+        )

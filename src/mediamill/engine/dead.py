@@ -1,0 +1,85 @@
+"""The dead letter: list, show, requeue, purge. And the same for jobs that still wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mediamill.db.connection import Connection
+from mediamill.engine import store
+from mediamill.engine.kinds import call_hooks
+from mediamill.engine.rules import Engine
+from mediamill.errors import ConflictError, NotFoundError
+
+ALL = 1_000_000
+
+
+class UnknownJobError(NotFoundError):
+    """There is no such job."""
+
+    code = "unknown_job"
+
+
+async def list_dead(
+    connection: Connection,
+    *,
+    kind: str | None = None,
+    owner: str | None = None,
+    reason: str | None = None,
+    before: int | None = None,
+    amount: int = 50,
+) -> list[dict[str, Any]]:
+    """Dead jobs, newest first."""
+    rows = await store.watch.list_dead.rows(
+        connection, kind=kind, owner=owner, reason=reason, before=before, amount=amount
+    )
+    return [store.plain(row) for row in rows]
+
+
+async def requeue_dead(
+    connection: Connection, engine: Engine, ids: Sequence[int] | None, *, kind: str | None = None
+) -> list[int]:
+    """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all (of a kind)."""
+    rows = await store.watch.lock_dead.rows(connection, ids=ids, kind=kind, amount=ALL)
+    await call_hooks(
+        connection, engine.kinds, "on_released", [store.moved(row, reason="requeued") for row in rows]
+    )
+    back = await store.watch.requeue_dead.rows(connection, ids=[row["id"] for row in rows])
+    return [row["id"] for row in back]
+
+
+async def purge_dead(
+    connection: Connection, ids: Sequence[int] | None, *, kind: str | None = None
+) -> list[int]:
+    """Forget dead jobs for good; the ids."""
+    rows = await store.watch.lock_dead.rows(connection, ids=ids, kind=kind, amount=ALL)
+    gone = await store.watch.purge_dead.rows(connection, ids=[row["id"] for row in rows])
+    return [row["id"] for row in gone]
+
+
+async def retry_job(connection: Connection, engine: Engine, job_id: int) -> None:
+    """Run it again now: a dead job is requeued, one that waits for its back-off need not wait."""
+    if await requeue_dead(connection, engine, [job_id]):
+        return
+    if await store.watch.hurry_job.value(connection, id=job_id) is not None:
+        return
+    job = await store.watch.show_job.row(connection, id=job_id)
+    if job is None:
+        finished = await store.watch.show_finished.row(connection, id=job_id)
+        if finished is not None:
+            raise ConflictError(f"job {job_id} has finished; there is nothing to retry")
+        raise UnknownJobError(f"there is no job {job_id}", fix="mediamill jobs list shows the jobs there are")
+    raise ConflictError(f"job {job_id} is {job['state']} already")
+
+
+async def purge_jobs(
+    connection: Connection,
+    engine: Engine,
+    ids: Sequence[int] | None,
+    *,
+    kind: str | None = None,
+    owner: str | None = None,
+) -> list[int]:
+    """Throw away jobs that wait. What runs is left alone."""
+    rows = await store.watch.purge_jobs.rows(connection, ids=ids, kind=kind, owner=owner, amount=ALL)
+    return [row["id"] for row in rows]

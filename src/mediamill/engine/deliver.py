@@ -1,0 +1,66 @@
+"""Delivery: a result that was saved is handed over once, and its job leaves in the same transaction."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine import store
+from mediamill.engine.kinds import call_hooks
+from mediamill.engine.model import Failure, Moved
+from mediamill.engine.rules import Engine
+from mediamill.engine.settle import bury_jobs
+
+log = logging.getLogger(__name__)
+
+BATCH = 100
+
+
+async def deliver_results(database: Database, engine: Engine) -> int:
+    """Deliver what waits, of owners that are not on hold. How many were delivered."""
+    try:
+        async with database.transaction() as connection:
+            return await _deliver(connection, engine, BATCH)
+    except LOST:
+        raise
+    except Exception:
+        log.exception("a delivery failed; delivering one by one")
+    return await _deliver_singly(database, engine)
+
+
+async def reap_results(connection: Connection, owner: str) -> list[Moved]:
+    """The results of one owner, taken for good: whoever asks again, or at the same time, finds none."""
+    rows = await store.jobs.lock_results_of_owner.rows(connection, owner=owner)
+    await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
+    return [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
+
+
+async def _deliver(connection: Connection, engine: Engine, batch: int) -> int:
+    rows = await store.jobs.lock_results.rows(connection, batch=batch)
+    results = [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
+    await call_hooks(connection, engine.kinds, "deliver", results)
+    await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
+    return len(rows)
+
+
+async def _deliver_singly(database: Database, engine: Engine) -> int:
+    """One transaction each; a result that cannot be delivered goes to the dead letter with its result."""
+    delivered = 0
+    for _ in range(BATCH):
+        async with database.transaction() as connection:
+            try:
+                async with connection.transaction():
+                    count = await _deliver(connection, engine, 1)
+            except LOST:
+                raise
+            except Exception as error:
+                rows = await store.jobs.lock_results.rows(connection, batch=1)
+                await bury_jobs(
+                    connection, engine, rows, "delivery_failed", Failure(str(error), permanent=True)
+                )
+                count = 1
+        if count == 0:
+            break
+        delivered += count
+    return delivered

@@ -1,0 +1,126 @@
+"""Enqueue, in the transaction that made the job necessary. Both or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from mediamill.db.connection import Connection
+from mediamill.engine import store
+from mediamill.engine.kinds import Kinds
+from mediamill.engine.model import NewJob
+from mediamill.errors import InvalidError, NotFoundError, QuotaExceededError
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class PayloadInvalidError(InvalidError):
+    """A payload must be a JSON object."""
+
+    code = "payload_invalid"
+
+
+class PayloadTooLargeError(QuotaExceededError):
+    """The payload is too large; put the bytes into a file and the file's name into the payload."""
+
+    code = "payload_too_large"
+
+
+class UnknownPoolError(NotFoundError):
+    """There is no such pool."""
+
+    code = "unknown_pool"
+
+
+class Enqueuer:
+    """Puts jobs into the queue, in the caller's transaction."""
+
+    def __init__(self, kinds: Kinds, payload_limit_bytes: int = 1_000_000) -> None:
+        self._kinds = kinds
+        self._limit = payload_limit_bytes
+
+    async def enqueue_job(self, connection: Connection, job: NewJob) -> int:
+        """One job; its id. With an idempotency key that is taken: the id of the job that took it."""
+        return (await self.enqueue_jobs(connection, [job]))[0]
+
+    async def enqueue_jobs(self, connection: Connection, jobs: Sequence[NewJob]) -> list[int]:
+        """Many jobs, their ids in the same order. Equal ones but for subject and payload go in one statement."""
+        ids: list[int] = [0] * len(jobs)
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for position, job in enumerate(jobs):
+            if job.idempotency_key is not None:
+                ids[position] = await self._enqueue_keyed(connection, job)
+            else:
+                groups.setdefault(_shape(job), []).append(position)
+        for positions in groups.values():
+            rows = await self._enqueue_alike(connection, [jobs[position] for position in positions])
+            for position, id_ in zip(positions, rows, strict=True):
+                ids[position] = id_
+        return ids
+
+    async def _enqueue_alike(self, connection: Connection, jobs: list[NewJob]) -> list[int]:
+        rows = await store.jobs.insert_jobs.rows(
+            connection,
+            **await self._columns(connection, jobs[0]),
+            subject_ids=[job.subject_id for job in jobs],
+            payloads=[self._payload(job) for job in jobs],
+        )
+        return [row[0] for row in rows]
+
+    async def _enqueue_keyed(self, connection: Connection, job: NewJob) -> int:
+        assert job.idempotency_key is not None
+        columns = await self._columns(connection, job)
+        added = await store.jobs.insert_keyed_job.value(
+            connection,
+            **columns,
+            key=job.idempotency_key,
+            subject_id=job.subject_id,
+            payload=self._payload(job),
+        )
+        if added is None:
+            added = await store.jobs.find_key.value(connection, kind=job.kind, key=job.idempotency_key)
+        return int(added)
+
+    async def _columns(self, connection: Connection, job: NewJob) -> dict[str, Any]:
+        self._kinds.get(job.kind)
+        if job.max_attempts is not None and job.max_attempts < 1:
+            raise InvalidError("max_attempts must be at least 1")
+        if job.run_after is not None and job.run_after.tzinfo is None:
+            raise InvalidError("run_after needs a time zone")
+        if job.pool is not None:
+            found = await store.jobs.find_pool.row(connection, pool=job.pool)
+            if found is None:
+                raise UnknownPoolError(
+                    f"there is no pool named {job.pool}", fix="mediamill pools show lists them"
+                )
+        else:
+            found = await store.jobs.route_job.row(connection, kind=job.kind, mime_type=job.mime_type)
+            if found is None:
+                raise UnknownPoolError("no pool takes this job", fix="define a pool whose matches are []")
+        return {
+            "kind": job.kind,
+            "pool": found["name"],
+            "owner": job.owner,
+            "mime_type": job.mime_type,
+            "priority": int(job.priority),
+            "max_attempts": job.max_attempts or found["max_attempts"],
+            "run_after": job.run_after,
+        }
+
+    def _payload(self, job: NewJob) -> str:
+        if type(job.payload) is not dict and not hasattr(job.payload, "keys"):
+            raise PayloadInvalidError(f"a payload must be a JSON object, not {type(job.payload).__name__}")
+        text = _encode(job.payload)
+        if len(text) > self._limit:
+            raise PayloadTooLargeError(
+                f"the payload has {len(text)} bytes, the limit is {self._limit}",
+                fix="stage the bytes as a file and put its name into the payload",
+            )
+        return text.decode()
+
+
+def _shape(job: NewJob) -> tuple[str, str, str | None, int, str | None, int | None, datetime | None]:
+    return (job.kind, job.owner, job.mime_type, int(job.priority), job.pool, job.max_attempts, job.run_after)

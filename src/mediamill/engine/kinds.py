@@ -1,0 +1,120 @@
+"""Job kinds: what runs for a kind, and what happens to its subject when the job moves.
+
+A kind either has a handler (async, in the worker's process, beside the database) or none, and then the
+processor of its pool runs in a child process. Hooks run inside the transaction that moves the job.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mediamill.db.connection import Connection
+from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.errors import InvalidError, NotFoundError
+
+Hook = Callable[[Connection, Sequence[Moved]], Awaitable[None]]
+
+
+class Run(Protocol):
+    """What a handler gets: the job, its payload, and a way to report."""
+
+    job: ClaimedJob
+
+    @property
+    def payload(self) -> Any:
+        """The JSON object that was enqueued."""
+
+    async def report(
+        self,
+        step: str | None = None,
+        percent: float | None = None,
+        parts: Any = None,
+        checkpoint: Any = None,
+    ) -> None:
+        """Save progress and extend the lease; raises ClaimLostError when the job is somebody else's."""
+
+
+Handler = Callable[[Run], Awaitable[Any]]
+
+
+class UnknownKindError(NotFoundError):
+    """There is no such job kind."""
+
+    code = "unknown_kind"
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """`deliver`: the result is saved on the job first, and this hook hands it over when the owner is there."""
+
+    name: str
+    handler: Handler | None = None
+    on_claimed: Hook | None = None
+    on_completed: Hook | None = None
+    on_failed: Hook | None = None
+    on_released: Hook | None = None
+    deliver: Hook | None = None
+    description: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing but the job itself moves when it is done: many can be finished by one statement."""
+        return self.on_completed is None and self.deliver is None
+
+
+class Kinds:
+    """All kinds that this process knows, by name."""
+
+    def __init__(self, kinds: Iterable[JobKind] = ()) -> None:
+        self._kinds: dict[str, JobKind] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def add(self, kind: JobKind) -> None:
+        """Declare a kind; a name is taken once."""
+        if kind.name in self._kinds:
+            raise InvalidError(f"the job kind {kind.name} is declared twice")
+        self._kinds[kind.name] = kind
+
+    def get(self, name: str) -> JobKind:
+        """The kind of that name."""
+        try:
+            return self._kinds[name]
+        except KeyError:
+            close = difflib.get_close_matches(name, self._kinds, 1)
+            hint = (
+                f"did you mean {close[0]}?"
+                if close
+                else f"known kinds: {', '.join(sorted(self._kinds)) or 'none'}"
+            )
+            raise UnknownKindError(f"there is no job kind named {name}", fix=hint) from None
+
+    def find(self, name: str) -> JobKind:
+        """The kind of that name, or one without hooks: a job of a kind from elsewhere must still be movable."""
+        return self._kinds.get(name) or JobKind(name)
+
+    def names(self) -> list[str]:
+        """All names."""
+        return sorted(self._kinds)
+
+    @property
+    def watch_claims(self) -> bool:
+        """Does any kind want to know of claims?"""
+        return any(kind.on_claimed for kind in self._kinds.values())
+
+
+HookName = str
+
+
+async def call_hooks(connection: Connection, kinds: Kinds, hook: HookName, moved: Sequence[Moved]) -> None:
+    """Call a hook of each kind among these jobs, once per kind."""
+    by_kind: dict[str, list[Moved]] = {}
+    for job in moved:
+        by_kind.setdefault(job.kind, []).append(job)
+    for name, jobs in by_kind.items():
+        function: Hook | None = getattr(kinds.find(name), hook)
+        if function is not None:
+            await function(connection, jobs)

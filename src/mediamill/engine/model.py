@@ -1,0 +1,196 @@
+"""The nouns of the engine, its states, and the decisions that need no database."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mediamill.errors import GiveUpError
+
+SHORT_ERROR_CHARACTERS = 500
+PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
+MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
+STALE_REQUEUED = "stale_processing_requeued"
+
+
+class State(enum.StrEnum):
+    """Where a job is. The two last are other tables: a job that ended leaves the hot one."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    HELD = "held"
+    COMPLETED = "completed"
+    FINISHED = "finished"
+    DEAD = "dead"
+
+
+class Move(enum.StrEnum):
+    """What moves a job from one state to another."""
+
+    ENQUEUE = "enqueue"
+    COME_DUE = "come due"
+    CLAIM = "claim"
+    FINISH = "finish"
+    SAVE_RESULT = "save result"
+    DELIVER = "deliver"
+    RETRY = "retry"
+    RELEASE = "release claim"
+    GIVE_UP = "give up"
+    HOLD = "hold owner"
+    RESUME = "release owner"
+    REQUEUE = "requeue"
+    PURGE = "purge"
+
+
+# The whole life of a job; docs/state-machine.md draws it, and a test compares the two. None: no job (any more).
+TRANSITIONS: frozenset[tuple[State | None, Move, State | None]] = frozenset(
+    {
+        (None, Move.ENQUEUE, State.QUEUED),
+        (None, Move.ENQUEUE, State.SCHEDULED),
+        (None, Move.ENQUEUE, State.HELD),
+        (State.SCHEDULED, Move.COME_DUE, State.QUEUED),
+        (State.SCHEDULED, Move.HOLD, State.HELD),
+        (State.QUEUED, Move.CLAIM, State.RUNNING),
+        (State.QUEUED, Move.HOLD, State.HELD),
+        (State.QUEUED, Move.GIVE_UP, State.DEAD),
+        (State.RUNNING, Move.FINISH, State.FINISHED),
+        (State.RUNNING, Move.SAVE_RESULT, State.COMPLETED),
+        (State.RUNNING, Move.RETRY, State.SCHEDULED),
+        (State.RUNNING, Move.RETRY, State.HELD),
+        (State.RUNNING, Move.RELEASE, State.QUEUED),
+        (State.RUNNING, Move.RELEASE, State.HELD),
+        (State.RUNNING, Move.GIVE_UP, State.DEAD),
+        (State.HELD, Move.RESUME, State.QUEUED),
+        (State.HELD, Move.RESUME, State.SCHEDULED),
+        (State.HELD, Move.GIVE_UP, State.DEAD),
+        (State.COMPLETED, Move.DELIVER, State.FINISHED),
+        (State.COMPLETED, Move.GIVE_UP, State.DEAD),
+        (State.SCHEDULED, Move.GIVE_UP, State.DEAD),
+        (State.DEAD, Move.REQUEUE, State.QUEUED),
+        (State.DEAD, Move.REQUEUE, State.HELD),
+        (State.DEAD, Move.PURGE, None),
+        (State.FINISHED, Move.PURGE, None),
+    }
+)
+
+
+class Priority(enum.IntEnum):
+    """Smaller is sooner."""
+
+    HIGH = 0
+    NORMAL = 1
+    LOW = 2
+
+
+class WorkerState(enum.StrEnum):
+    """What a worker is doing, as far as anybody knows."""
+
+    ACTIVE = "active"
+    IDLE = "idle"
+    BUSY = "busy"
+    PAUSED = "paused"
+    OFFLINE = "offline"
+    DISABLED = "disabled"
+
+
+class Command(enum.StrEnum):
+    """What a worker can be told."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    SHUTDOWN = "shutdown"
+    FORENSIC_DUMP = "forensic_dump"
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. `owner`: whose work it is; `subject_id`: the row it serves."""
+
+    kind: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    owner: str = "default"
+    subject_id: str | None = None
+    mime_type: str | None = None
+    priority: Priority = Priority.NORMAL
+    pool: str | None = None
+    max_attempts: int | None = None
+    run_after: datetime | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What every finish must show: which job, who holds it, and the fencing token of that hold."""
+
+    job_id: int
+    worker_id: int
+    token: int
+
+
+@dataclass(slots=True)
+class ClaimedJob:
+    """A job in a worker's hands. `payload` is JSON text until somebody wants it."""
+
+    id: int
+    token: int
+    worker_id: int
+    kind: str
+    pool: str
+    owner: str
+    subject_id: str | None
+    mime_type: str | None
+    attempts: int
+    max_attempts: int
+    payload_json: str
+    checkpoint_json: str | None
+
+    @property
+    def claim(self) -> Claim:
+        """The proof of the hold."""
+        return Claim(self.id, self.worker_id, self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A job that a hook is told about, inside the transaction that moves it."""
+
+    job_id: int
+    kind: str
+    owner: str
+    subject_id: str | None
+    attempts: int
+    payload: Mapping[str, Any]
+    result: Any = None
+    error: str | None = None
+    reason: str | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed."""
+
+    error: str
+    permanent: bool
+    traceback: str | None = None
+
+    @property
+    def short(self) -> str:
+        """The part that is kept beside the job."""
+        return self.error[:SHORT_ERROR_CHARACTERS]
+
+
+def failure_of(error: BaseException, traceback: str | None = None) -> Failure:
+    """Permanent by type, or by one of the few texts that are known to be permanent."""
+    text = str(error) or type(error).__name__
+    known = any(permanent in text.lower() for permanent in PERMANENT_TEXTS)
+    return Failure(text, permanent=isinstance(error, GiveUpError) or known, traceback=traceback)
+
+
+def backoff_seconds(attempt: int, first: float, limit: float) -> float:
+    """Wait after the given failed attempt: doubled each time, up to a limit."""
+    return float(min(limit, first * 2 ** min(attempt - 1, 30)))

@@ -1,0 +1,33 @@
+-- Alerts: an outbox with a rate limit per type.
+
+-- name: raise_alert
+-- The limit row is the lock: of two alerts of one type at once, the second sees the time of the first.
+with allowed as (
+    insert into alert_limits as l (type, last_at) values (:type, now())
+    on conflict (type) do update
+        set last_at = case when l.last_at <= now() - make_interval(secs => :rate_limit_seconds) then now() else l.last_at end,
+            suppressed = case when l.last_at <= now() - make_interval(secs => :rate_limit_seconds) then 0 else l.suppressed + 1 end
+    returning suppressed
+)
+insert into alerts (type, data) select :type, :data::jsonb from allowed where suppressed = 0
+returning id, pg_notify('mediamill_alerts', '');
+
+-- name: lock_waiting
+select id, type, data, tries, created_at from alerts where sent_at is null and try_after <= now()
+order by id limit :batch for update skip locked;
+
+-- name: mark_sent
+update alerts set sent_at = now(), tries = tries + 1, last_error = null where id = :id;
+
+-- name: mark_failed
+update alerts set tries = tries + 1, last_error = :error, try_after = now() + make_interval(secs => :wait_seconds)
+where id = :id;
+
+-- name: give_up
+update alerts set sent_at = now(), tries = tries + 1, last_error = :error where id = :id;
+
+-- name: forget_sent
+delete from alerts where sent_at < now() - interval '7 days';
+
+-- name: list_alerts
+select id, type, data, created_at, sent_at, tries, last_error from alerts order by id desc limit :amount;

@@ -1,0 +1,353 @@
+-- Jobs from enqueue to their end. Every statement that finishes or extends shows the whole fence:
+-- job, worker, token, state running, lease not over. A late word matches no row and so changes nothing.
+
+-- name: route_job
+-- Which pool a kind and a mime type go to. The kind beats the mime type, both beat the catch-all.
+select name, max_attempts from pools
+where :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}'
+order by :kind::text = any (matches) desc, matches <> '{}' desc
+limit 1;
+
+-- name: find_pool
+select name, max_attempts from pools where name = :pool;
+
+-- name: insert_jobs
+-- Many jobs that differ only in subject and payload, one notification. An owner on hold gets held jobs.
+with added as (
+    insert into jobs (kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
+    select :kind, :pool, :owner, :mime_type, :priority, :max_attempts, coalesce(:run_after, now()),
+        case
+            when (select exists (select from held_owners where owner = :owner)) then 'held'
+            when :run_after::timestamptz > now() then 'scheduled'
+            else 'queued'
+        end,
+        n.subject_id, n.payload
+    from unnest(:subject_ids::text[], :payloads::jsonb[]) with ordinality as n (subject_id, payload, position)
+    order by n.position
+    returning id
+)
+select id, (select pg_notify('mediamill_jobs', :pool)) from added;
+
+-- name: insert_keyed_job
+-- The key is taken first: of two transactions with one key, the second waits for the first and then finds
+-- its job. A key lives on when its job has finished, until the janitor forgets both.
+with taken as (
+    insert into job_keys (kind, key, job_id)
+    values (:kind, :key, nextval(pg_get_serial_sequence('jobs', 'id')))
+    on conflict (kind, key) do nothing
+    returning job_id
+), added as (
+    insert into jobs (id, kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
+    overriding system value
+    select job_id, :kind, :pool, :owner, :mime_type, :priority, :max_attempts, coalesce(:run_after, now()),
+        case
+            when exists (select from held_owners where owner = :owner) then 'held'
+            when :run_after::timestamptz > now() then 'scheduled'
+            else 'queued'
+        end,
+        :subject_id, :payload::jsonb
+    from taken
+    returning id
+)
+select id, (select pg_notify('mediamill_jobs', :pool)) from added;
+
+-- name: find_key
+select job_id from job_keys where kind = :kind and key = :key;
+
+-- name: claim_jobs
+-- The claim. Only the most urgent priority that waits is served by one call; within it owners take turns:
+-- those with waiting work are found by hopping through the ready index (one probe an owner, never a scan of
+-- what waits), other owners than the one served last come first, the one whose oldest job is oldest at the
+-- head. Each gets an equal share, oldest first. More owners than the window: the hop starts behind the last
+-- owner, so that the window wanders round. SKIP LOCKED: two workers never meet on one job, and only rows
+-- that are taken get locked, because the limits are reached before the scan goes on.
+with recursive
+top as materialized (
+    select priority from jobs where pool = :pool and state = 'queued' order by priority limit 1
+),
+behind (owner, hop) as (
+    (select j.owner, 1 from jobs j
+     where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+        and j.owner > :last_owner order by j.owner limit 1)
+    union all
+    select (select j.owner from jobs j
+            where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+                and j.owner > b.owner order by j.owner limit 1), b.hop + 1
+    from behind b where b.owner is not null and b.hop < :owner_window
+),
+before (owner, hop) as (
+    (select j.owner, 1 from jobs j
+     where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+        and j.owner <= :last_owner order by j.owner limit 1)
+    union all
+    select (select j.owner from jobs j
+            where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+                and j.owner > b.owner and j.owner <= :last_owner order by j.owner limit 1), b.hop + 1
+    from before b where b.owner is not null and b.hop < :owner_window
+),
+owners as materialized (
+    select o.owner, h.id as oldest
+    from (select owner from behind union all select owner from before) o
+    cross join lateral (
+        select j.id from jobs j
+        where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top) and j.owner = o.owner
+        order by j.id limit 1
+    ) h
+    where not exists (select from held_owners where held_owners.owner = o.owner)
+    order by o.owner = :last_owner, h.id
+    limit :amount
+),
+share as materialized (
+    select ceil(:amount::numeric / greatest(count(*), 1))::integer as jobs from owners
+),
+pick as materialized (
+    select p.id
+    from (select owner from owners order by owner = :last_owner, oldest) o
+    cross join lateral (
+        select j.id from jobs j
+        where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+            and j.owner = o.owner and j.attempts < j.max_attempts
+        order by j.id
+        limit (select jobs from share)
+        for update skip locked
+    ) p
+    limit :amount
+)
+update jobs j
+set state = 'running',
+    attempts = j.attempts + 1,
+    token = greatest(j.token + 1, (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+    worker_id = :worker_id,
+    worker_name = :worker_name,
+    claimed_at = now(),
+    started_at = coalesce(j.started_at, now()),
+    lease_expires_at = now() + make_interval(secs => :lease_seconds)
+from pick
+where j.id = pick.id
+returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload, j.checkpoint;
+
+-- name: look_for_chores
+-- Three probes of partial indexes that are empty in ordinary times.
+select
+    (select min(run_after) from jobs where state = 'scheduled') as next_due_at,
+    coalesce((select min(run_after) from jobs where state = 'scheduled') <= now(), false) as due,
+    exists (select from jobs where state = 'running' and lease_expires_at < now()) as expired,
+    exists (select from jobs where state = 'queued' and attempts >= max_attempts) as exhausted;
+
+-- name: is_waiting
+-- Does anything wait in this pool at all? Asked when a claim came back empty.
+select exists (select from jobs where pool = :pool and state = 'queued');
+
+-- name: promote_due
+-- Scheduled jobs whose time has come. SKIP LOCKED: several sweepers share the work.
+with due as materialized (
+    select id from jobs where state = 'scheduled' and run_after <= now()
+    order by run_after limit :batch for update skip locked
+)
+update jobs j set state = 'queued' from due where j.id = due.id
+returning j.pool, pg_notify('mediamill_jobs', j.pool);
+
+-- name: finish_jobs
+-- Completion of jobs without hooks, in one statement: out of the hot table, into the finished ones, counted,
+-- told. What does not fit the fence is simply not among the ids that come back.
+with gone as (
+    delete from jobs j
+    using unnest(:ids::bigint[], :tokens::bigint[], :results::jsonb[]) as f (id, token, result)
+    where j.id = f.id and j.token = f.token and j.worker_id = :worker_id
+        and j.state = 'running' and j.lease_expires_at > now()
+    returning j.id, j.kind, j.pool, j.owner, j.subject_id, j.mime_type, j.priority, j.attempts, j.worker_id,
+        j.worker_name, j.created_at, j.started_at, f.result
+), kept as (
+    insert into finished_jobs (id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id,
+        worker_name, created_at, started_at, result)
+    select id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id, worker_name, created_at,
+        started_at, result from gone
+), counted as (
+    insert into throughput as t (minute, pool, worker_id, completed)
+    select date_trunc('minute', now()), pool, :worker_id, count(*) from gone group by pool
+    on conflict (minute, pool, worker_id) do update set completed = t.completed + excluded.completed
+), told as (
+    insert into events (topic, subject, data)
+    select 'job.completed', subject_id, jsonb_build_object('id', id, 'kind', kind, 'owner', owner)
+    from gone where subject_id is not null
+)
+select id from gone;
+
+-- name: save_results
+-- A result that waits for its delivery, on a held job too.
+with saved as (
+    update jobs j set state = 'completed', result = f.result, percent = 100, lease_expires_at = null, error = null
+    from unnest(:ids::bigint[], :tokens::bigint[], :results::jsonb[]) as f (id, token, result)
+    where j.id = f.id and j.token = f.token and j.worker_id = :worker_id
+        and j.state = 'running' and j.lease_expires_at > now()
+    returning j.id, j.pool
+), counted as (
+    insert into throughput as t (minute, pool, worker_id, completed)
+    select date_trunc('minute', now()), pool, :worker_id, count(*) from saved group by pool
+    on conflict (minute, pool, worker_id) do update set completed = t.completed + excluded.completed
+)
+select id, (select pg_notify('mediamill_results', '')) from saved;
+
+-- name: lock_claims
+-- The jobs of these claims that still hold, locked until the transaction ends. In id order: no deadlock.
+select j.* from unnest(:ids::bigint[], :tokens::bigint[]) as f (id, token)
+join jobs j on j.id = f.id and j.token = f.token
+where j.worker_id = :worker_id and j.state = 'running' and j.lease_expires_at > now()
+order by j.id
+for update of j;
+
+-- name: existing_jobs
+select id from jobs where id = any (:ids::bigint[]);
+
+-- name: retry_job
+-- Back to wait for another attempt; an owner on hold gets it held. Runs under the lock of lock_claims.
+update jobs j
+set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'scheduled' end,
+    run_after = now() + make_interval(secs => :wait_seconds),
+    error = :error, claimed_at = null, lease_expires_at = null, step = null
+where j.id = :id;
+
+-- name: hand_back
+-- A worker that stops gives back what it has not finished; the attempt does not count.
+with back as (
+    update jobs j
+    set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'queued' end,
+        attempts = j.attempts - 1, claimed_at = null, lease_expires_at = null, step = null
+    from unnest(:ids::bigint[], :tokens::bigint[]) as f (id, token)
+    where j.id = f.id and j.token = f.token and j.worker_id = :worker_id and j.state = 'running'
+    returning j.*
+)
+select back.*, pg_notify('mediamill_jobs', back.pool) from back;
+
+-- name: requeue_released
+-- Claims that nobody holds any more, back to the queue. Runs under row locks.
+update jobs j
+set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'queued' end,
+    error = :error, claimed_at = null, lease_expires_at = null, step = null
+where j.id = any (:ids::bigint[])
+returning j.id, pg_notify('mediamill_jobs', j.pool);
+
+-- name: bury_jobs
+-- To the dead letter, with all that is known. Runs under row locks.
+with gone as (
+    delete from jobs j
+    using unnest(:ids::bigint[], :reasons::text[], :errors::text[], :tracebacks::text[])
+        as f (id, reason, error, traceback)
+    where j.id = f.id
+    returning j.*, f.reason as dead_reason, coalesce(f.error, j.error, f.reason) as dead_error,
+        f.traceback as dead_traceback
+), kept as (
+    insert into dead_jobs (id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
+        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
+        reason, error, traceback)
+    select id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
+        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
+        dead_reason, dead_error, dead_traceback from gone
+), counted as (
+    insert into throughput as t (minute, pool, worker_id, failed)
+    select date_trunc('minute', now()), pool, coalesce(worker_id, 0), count(*) from gone group by 2, 3
+    on conflict (minute, pool, worker_id) do update set failed = t.failed + excluded.failed
+), told as (
+    insert into events (topic, subject, data)
+    select 'job.failed', coalesce(subject_id, id::text),
+        jsonb_build_object('id', id, 'kind', kind, 'owner', owner, 'reason', dead_reason, 'error', left(dead_error, 500))
+    from gone
+)
+select id from gone;
+
+-- name: report_progress
+-- Accepted from the current holder only, and extends the lease.
+with moved as (
+    update jobs
+    set step = coalesce(:step, step), percent = coalesce(:percent, percent), parts = coalesce(:parts::jsonb, parts),
+        checkpoint = coalesce(:checkpoint::jsonb, checkpoint), progress_at = now(),
+        lease_expires_at = now() + make_interval(secs => :lease_seconds)
+    where id = :id and token = :token and worker_id = :worker_id and state = 'running' and lease_expires_at > now()
+    returning id, kind, subject_id, step, percent, parts
+), told as (
+    insert into events (topic, subject, data)
+    select 'job.progress', coalesce(subject_id, id::text),
+        jsonb_build_object('id', id, 'kind', kind, 'step', step, 'percent', percent, 'parts', parts)
+    from moved
+)
+select id from moved;
+
+-- name: extend_leases
+-- The jobs whose child still lives, many at once; the ids whose claim still holds come back.
+update jobs j set lease_expires_at = now() + make_interval(secs => :lease_seconds)
+from unnest(:ids::bigint[], :tokens::bigint[]) as f (id, token)
+where j.id = f.id and j.token = f.token and j.worker_id = :worker_id
+    and j.state = 'running' and j.lease_expires_at > now()
+returning j.id;
+
+-- name: hold_owner
+insert into held_owners (owner) values (:owner) on conflict (owner) do nothing;
+
+-- name: hold_jobs
+-- What waits is held; what runs goes on and is held when it comes back. The ready index is probed by pool and
+-- priority. A job that is being claimed now is locked: the update waits, then finds it running, and leaves it.
+update jobs j set state = 'held'
+where j.id in (
+    select w.id from pools p cross join generate_series(0, 2) as priority
+    cross join lateral (
+        select id from jobs
+        where pool = p.name and jobs.priority = priority.priority and owner = :owner and state = 'queued'
+    ) w
+    union all
+    select id from jobs where owner = :owner and state = 'scheduled'
+) and j.state in ('queued', 'scheduled');
+
+-- name: hold_stragglers
+-- Jobs that were enqueued by a transaction that had not yet seen their owner being held.
+update jobs j set state = 'held'
+where j.id in (
+    select w.id from held_owners h cross join pools p cross join generate_series(0, 2) as priority
+    cross join lateral (
+        select id from jobs
+        where pool = p.name and jobs.priority = priority.priority and jobs.owner = h.owner and state = 'queued'
+        limit 50 for update skip locked
+    ) w
+);
+
+-- name: release_owner
+delete from held_owners where owner = :owner;
+
+-- name: release_jobs
+with back as (
+    update jobs set state = case when run_after > now() then 'scheduled' else 'queued' end
+    where owner = :owner and state = 'held'
+    returning pool
+), pools_woken as materialized (
+    select pool, count(*) as jobs from back group by pool
+)
+select pool, jobs, pg_notify('mediamill_jobs', pool), pg_notify('mediamill_results', :owner) from pools_woken;
+
+-- name: list_held_owners
+select h.owner, h.held_at, (select count(*) from jobs j where j.owner = h.owner and j.state = 'held') as jobs
+from held_owners h order by h.owner;
+
+-- name: lock_results
+-- Results that wait for delivery, of owners that are not on hold. SKIP LOCKED: two deliverers never meet.
+select j.* from jobs j
+where j.state = 'completed' and not exists (select from held_owners h where h.owner = j.owner)
+order by j.id limit :batch
+for update of j skip locked;
+
+-- name: lock_results_of_owner
+-- The same for one owner, on hold or not: its own process reaps them when it comes back.
+select j.* from jobs j where j.state = 'completed' and j.owner = :owner
+order by j.id for update of j skip locked;
+
+-- name: finish_delivered
+with gone as (
+    delete from jobs where id = any (:ids::bigint[])
+    returning id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id, worker_name, created_at,
+        started_at, result
+), kept as (
+    insert into finished_jobs (id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id,
+        worker_name, created_at, started_at, result)
+    select * from gone
+)
+insert into events (topic, subject, data)
+select 'job.completed', subject_id, jsonb_build_object('id', id, 'kind', kind, 'owner', owner)
+from gone where subject_id is not null;

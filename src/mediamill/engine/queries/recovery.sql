@@ -1,0 +1,134 @@
+-- What recovery looks for. Bounded batches with SKIP LOCKED, so that a sweep never waits for a settle nor
+-- a settle for more than a batch.
+
+-- name: lock_expired
+-- Leases that are over: released when the worker is gone or offline, or in any case after the stale limit of
+-- the pool. Workers known by heartbeat alone get the grace period after a server start.
+select j.* from jobs j
+left join workers w on w.id = j.worker_id
+left join pools p on p.name = j.pool
+where j.state = 'running' and j.lease_expires_at < now()
+    and (w.id is null or w.state in ('offline', 'disabled')
+        or j.lease_expires_at < now() - make_interval(secs => coalesce(p.stale_seconds, 900)))
+    and (w.type is distinct from 'remote' or not exists (
+        select from counters where name = 'server_started_at'
+            and to_timestamp(value / 1000000.0) > now() - make_interval(secs => :startup_grace_seconds)))
+order by j.lease_expires_at limit :batch
+for update of j skip locked;
+
+-- name: lock_exhausted
+-- Queued jobs that no claim may take any more.
+select * from jobs where state = 'queued' and attempts >= max_attempts
+order by id limit :batch for update skip locked;
+
+-- name: lock_claims_of_worker
+select * from jobs where state = 'running' and worker_id = :worker_id
+order by id limit :batch for update skip locked;
+
+-- name: note_sessions
+-- Which local workers have their session lock, by the list of locks. One that lost it is stamped once, one
+-- that has it again is cleared.
+with locked as materialized (
+    select objid::bigint::integer as id from pg_locks
+    where locktype = 'advisory' and classid = :lock_class and objsubid = 2 and granted
+        and database = (select oid from pg_database where datname = current_database())
+)
+update workers w
+set session_lost_at = case when l.id is null then now() end
+from workers v left join locked l on l.id = v.id
+where w.id = v.id and w.type = 'local' and w.state <> 'offline'
+    and (l.id is null) = (w.session_lost_at is null)
+returning w.id, w.session_lost_at;
+
+-- name: list_lost_workers
+-- Local workers without a session: those over the grace period, and all of one machine for a look at its processes.
+select id, name, process, state, session_lost_at < now() - make_interval(secs => :session_grace_seconds) as over
+from workers where type = 'local' and state <> 'offline' and session_lost_at is not null;
+
+-- name: try_session_lock
+-- Succeeds only if the worker's session does not hold it; until we commit the worker cannot take it back.
+select pg_try_advisory_xact_lock(:lock_class, :worker_id);
+
+-- name: mark_lost
+update workers set state = case when state = 'disabled' then state else 'offline' end, current_job_id = null
+where id = :worker_id and type = 'local' and session_lost_at is not null
+returning id, name;
+
+-- name: mark_silent
+-- Offline by silence, in one conditional update: a heartbeat in between makes the condition false when the row
+-- is looked at again under its lock. A worker never heard is judged by its registration.
+update workers
+set state = 'offline', current_job_id = null
+where state not in ('offline', 'disabled')
+    and coalesce(heartbeat_at, registered_at) < now() - make_interval(secs => :offline_after_seconds)
+    and (type = 'remote' or session_lost_at is not null)
+    and not exists (
+        select from counters where name = 'server_started_at'
+            and to_timestamp(value / 1000000.0) > now() - make_interval(secs => :startup_grace_seconds))
+returning id, name;
+
+-- name: reroute_orphans
+-- Waiting jobs of a pool that is no more go to the catch-all.
+update jobs j set pool = (select name from pools where matches = '{}')
+where j.id in (
+    select id from jobs where state in ('queued', 'scheduled', 'held')
+        and not exists (select from pools where name = jobs.pool)
+    order by id limit :batch for update skip locked
+)
+returning j.id, pg_notify('mediamill_jobs', j.pool);
+
+-- name: lock_forgotten
+-- Jobs that nobody has moved for longer than their pool allows (0: for ever). What runs is left to its lease,
+-- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time.
+select j.* from jobs j left join pools p on p.name = j.pool
+where j.state <> 'running'
+    and coalesce(p.forget_after_seconds, 10800) > 0
+    and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at)
+        < now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))
+    and not (j.state = 'queued' and exists (
+        select from throughput t
+        where t.pool = j.pool and t.minute > now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))))
+order by j.id limit :batch for update of j skip locked;
+
+-- name: forget_finished
+delete from finished_jobs where id in (
+    select id from finished_jobs where finished_at < now() - make_interval(hours => 1) * :keep_hours::float8 limit :batch
+);
+
+-- name: forget_keys
+delete from job_keys k where (k.kind, k.key) in (
+    select kind, key from job_keys
+    where created_at < now() - make_interval(hours => 1) * :keep_hours::float8
+        and not exists (select from jobs where jobs.id = job_keys.job_id)
+        and not exists (select from finished_jobs f where f.id = job_keys.job_id)
+    limit :batch
+);
+
+-- name: forget_events
+delete from events where id in (
+    select id from events where created_at < now() - make_interval(hours => 1) * :keep_hours::float8 limit :batch
+);
+
+-- name: forget_throughput
+delete from throughput where minute < now() - interval '7 days';
+
+-- name: forget_workers
+-- Rows of local workers that have been gone for a day; a registered remote one stays.
+delete from workers w where type = 'local' and state = 'offline'
+    and coalesce(heartbeat_at, registered_at) < now() - interval '1 day'
+    and not exists (select from jobs where jobs.state = 'running' and jobs.worker_id = w.id);
+
+-- name: note_server_start
+insert into counters (name, value) values ('server_started_at', (extract(epoch from now()) * 1000000)::bigint)
+on conflict (name) do update set value = excluded.value;
+
+-- name: count
+insert into counters as c (name, value) values (:name, :amount)
+on conflict (name) do update set value = c.value + excluded.value;
+
+-- name: list_counters
+select name, value from counters where name <> 'server_started_at' order by name;
+
+-- name: try_chore
+-- One process at a time does a chore; the others go without waiting.
+select pg_try_advisory_xact_lock(:lock_class, :chore);

@@ -1,0 +1,139 @@
+-- Looking at it: lists, counts, events. Reads only.
+
+-- name: count_by_state
+select state, count(*) as jobs from jobs group by state;
+
+-- name: count_by_pool
+-- Depth of each pool, the empty ones too.
+select p.name as pool, coalesce(j.queued, 0) as queued, coalesce(j.scheduled, 0) as scheduled,
+    coalesce(j.running, 0) as running, coalesce(j.held, 0) as held, coalesce(j.completed, 0) as completed,
+    j.oldest_at
+from pools p
+left join (
+    select pool, count(*) filter (where state = 'queued') as queued,
+        count(*) filter (where state = 'scheduled') as scheduled,
+        count(*) filter (where state = 'running') as running,
+        count(*) filter (where state = 'held') as held,
+        count(*) filter (where state = 'completed') as completed,
+        min(created_at) filter (where state = 'queued') as oldest_at
+    from jobs group by pool
+) j on j.pool = p.name
+order by p.matches = '{}', p.name;
+
+-- name: depth_of_pool
+select count(*) from jobs where pool = :pool and state = 'queued';
+
+-- name: list_jobs
+-- Newest first; from the hot table, the finished and the dead ones, as one list.
+select * from (
+    (select id, kind, pool, owner, subject_id, state, priority, attempts, max_attempts, worker_id, worker_name,
+        created_at, started_at, run_after, lease_expires_at, step, percent, error, null::timestamptz as ended_at
+    from jobs
+    where (:state::text is null or state = :state) and (:kind::text is null or kind = :kind)
+        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
+        and (:before::bigint is null or id < :before)
+    order by id desc limit :amount)
+    union all
+    (select id, kind, pool, owner, subject_id, 'finished', priority, attempts, null, worker_id, worker_name,
+        created_at, started_at, null, null, null, 100, null, finished_at
+    from finished_jobs
+    where coalesce(:state, 'finished') = 'finished' and (:kind::text is null or kind = :kind)
+        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
+        and (:before::bigint is null or id < :before)
+    order by id desc limit :amount)
+    union all
+    (select id, kind, pool, owner, subject_id, 'dead', priority, attempts, max_attempts, worker_id, worker_name,
+        created_at, started_at, null, null, step, percent, error, failed_at
+    from dead_jobs
+    where coalesce(:state, 'dead') = 'dead' and (:kind::text is null or kind = :kind)
+        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
+        and (:before::bigint is null or id < :before)
+    order by id desc limit :amount)
+) every order by id desc limit :amount;
+
+-- name: show_job
+select * from jobs where id = :id;
+
+-- name: show_finished
+select * from finished_jobs where id = :id;
+
+-- name: show_dead
+select * from dead_jobs where id = :id;
+
+-- name: list_dead
+select id, kind, pool, owner, subject_id, attempts, max_attempts, reason, error, worker_name, created_at, failed_at
+from dead_jobs
+where (:kind::text is null or kind = :kind) and (:owner::text is null or owner = :owner)
+    and (:reason::text is null or reason = :reason) and (:before::bigint is null or id < :before)
+order by id desc limit :amount;
+
+-- name: count_dead
+select count(*) from dead_jobs;
+
+-- name: lock_dead
+-- Requeue and purge meet on the row lock: whoever is second finds nothing.
+select * from dead_jobs
+where (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or kind = :kind)
+order by id limit :amount for update skip locked;
+
+-- name: requeue_dead
+with gone as (
+    delete from dead_jobs where id = any (:ids::bigint[]) returning *
+), back as (
+    insert into jobs (id, kind, pool, owner, subject_id, mime_type, priority, state, payload, attempts, max_attempts,
+        token, worker_id, worker_name, created_at, started_at, parts, checkpoint, error)
+    overriding system value
+    select id, kind, coalesce((select name from pools where name = gone.pool), (select name from pools where matches = '{}')),
+        owner, subject_id, mime_type, priority,
+        case when exists (select from held_owners h where h.owner = gone.owner) then 'held' else 'queued' end,
+        payload, 0, max_attempts, token, worker_id, worker_name, created_at, started_at, parts, checkpoint,
+        left(error, 500)
+    from gone
+    returning id, pool
+)
+select id, pg_notify('mediamill_jobs', pool) from back;
+
+-- name: purge_dead
+delete from dead_jobs where id = any (:ids::bigint[]) returning id;
+
+-- name: hurry_job
+-- Do not wait for the back-off.
+update jobs set state = 'queued', run_after = now() where id = :id and state = 'scheduled'
+returning id, pg_notify('mediamill_jobs', pool);
+
+-- name: purge_jobs
+-- Jobs that wait can be thrown away; what runs cannot.
+delete from jobs where id in (
+    select id from jobs where state in ('queued', 'scheduled', 'held')
+        and (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or kind = :kind)
+        and (:owner::text is null or owner = :owner)
+    order by id limit :amount for update skip locked
+) returning id;
+
+-- name: throughput_since
+select minute, pool, sum(completed)::bigint as completed, sum(failed)::bigint as failed
+from throughput where minute >= date_trunc('minute', now()) - make_interval(mins => :minutes)
+group by minute, pool order by minute;
+
+-- name: events_after
+-- Transactions commit out of the order of their ids: the caller remembers the gaps it saw and asks for them again.
+select id, topic, subject, data, created_at from events
+where id > :after or id = any (:missing::bigint[])
+order by id limit :amount;
+
+-- name: last_event
+select coalesce(max(id), 0) from events;
+
+-- name: failures_of_subject
+select coalesce(sum(attempts), 0)::bigint from dead_jobs where kind = :kind and subject_id = :subject_id;
+
+-- name: oldest_transaction
+-- A transaction held open keeps dead rows from being cleaned up and slows every claim.
+select pid, application_name, extract(epoch from now() - xact_start)::float8 as seconds, left(query, 200) as query
+from pg_stat_activity
+where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()
+    and backend_type = 'client backend'
+order by xact_start limit 1;
+
+-- name: database_size
+select pg_database_size(current_database());

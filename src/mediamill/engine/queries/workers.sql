@@ -1,0 +1,75 @@
+-- Workers: who they are, what they do, what they are told, and the keys of the remote ones.
+
+-- name: insert_worker
+insert into workers (name, type, state, hostname, process, pools, capabilities, metadata, heartbeat_at)
+values (:name, :type, 'active', :hostname, :process, :pools::text[], :capabilities::jsonb, :metadata::jsonb,
+    case when :type::text = 'local' then now() end)
+returning id;
+
+-- name: insert_key
+insert into worker_keys (prefix, hash, worker_id) values (:prefix, :hash, :worker_id);
+
+-- name: find_keys
+-- By prefix; the hash is compared by the caller in constant time.
+select k.hash, k.worker_id, k.revoked_at, w.name, w.state from worker_keys k join workers w on w.id = k.worker_id
+where k.prefix = :prefix;
+
+-- name: revoke_keys
+update worker_keys set revoked_at = now() where worker_id = :worker_id and revoked_at is null;
+
+-- name: take_session_lock
+-- Held by the session, not by a transaction: it goes the moment the process or its connection dies.
+select pg_advisory_lock(:lock_class, :worker_id);
+
+-- name: heartbeat
+-- Brings an offline worker back; a disabled one stays disabled. The command is handed over once: the row is
+-- locked by the inner select, so that a command given meanwhile is either seen or stays for the next beat.
+with before as (
+    select command, state from workers where id = :worker_id for update
+)
+update workers w
+set heartbeat_at = now(),
+    state = case when before.state = 'disabled' then 'disabled' else :state end,
+    current_job_id = :current_job_id, stats = :stats::jsonb, hostname = coalesce(:hostname, w.hostname),
+    command = null,
+    session_lost_at = case when w.type = 'local' then null else w.session_lost_at end
+from before
+where w.id = :worker_id
+returning before.command, before.state as was, w.state, w.name;
+
+-- name: set_state
+update workers set state = case when state = 'disabled' then state else :state end, current_job_id = null
+where id = :worker_id returning id;
+
+-- name: give_command
+update workers set command = :command where id = :worker_id returning id, pg_notify('mediamill_workers', :worker_id::text);
+
+-- name: disable_worker
+update workers set state = 'disabled' where id = :worker_id returning id, name, pg_notify('mediamill_workers', :worker_id::text);
+
+-- name: enable_worker
+update workers set state = 'offline' where id = :worker_id and state = 'disabled' returning id, name;
+
+-- name: worker_state
+select state from workers where id = :worker_id;
+
+-- name: find_worker
+select id from workers where id::text = :who or name = :who order by state = 'offline', id desc limit 1;
+
+-- name: list_workers
+select id, name, type, state, hostname, pools, capabilities, metadata, stats, gpu, current_job_id, registered_at,
+    heartbeat_at, session_lost_at, command
+from workers
+where :all or state <> 'offline' or coalesce(heartbeat_at, registered_at) > now() - interval '1 hour'
+order by state = 'offline', id;
+
+-- name: is_gpu_idle
+-- Does an idle worker with a GPU, heard within two heartbeats, serve this pool?
+select exists (
+    select from workers
+    where gpu and state = 'idle' and id <> :worker_id and (pools = '{}' or :pool = any (pools))
+        and heartbeat_at > now() - 2 * make_interval(secs => :heartbeat_seconds)
+);
+
+-- name: tell
+insert into events (topic, subject, data) values (:topic, :subject, :data::jsonb);

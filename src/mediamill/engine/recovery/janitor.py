@@ -1,0 +1,30 @@
+"""Chore, hourly: jobs that nobody moves go to the dead letter, and what was kept long enough is forgotten."""
+
+from __future__ import annotations
+
+from mediamill.db.connection import Connection
+from mediamill.engine import store
+from mediamill.engine.recovery.release import BATCH
+from mediamill.engine.rules import Engine
+from mediamill.engine.settle import bury_jobs
+
+FORGET_BATCH = 5_000
+
+
+async def bury_forgotten(connection: Connection, engine: Engine) -> int:
+    """One batch of jobs older than their pool allows that nobody moved. Their kinds delete their files."""
+    rows = await store.recovery.lock_forgotten.rows(connection, batch=BATCH)
+    await bury_jobs(connection, engine, rows, "abandoned")
+    return len(rows)
+
+
+async def forget_old(connection: Connection, engine: Engine) -> int:
+    """One batch of finished jobs, keys, events, figures and workers that were kept long enough."""
+    finished, events = engine.finished_keep_hours, engine.events_keep_hours
+    count = await store.recovery.forget_finished.run(connection, keep_hours=finished, batch=FORGET_BATCH)
+    count += await store.recovery.forget_keys.run(connection, keep_hours=finished, batch=FORGET_BATCH)
+    count += await store.recovery.forget_events.run(connection, keep_hours=events, batch=FORGET_BATCH)
+    await store.recovery.forget_throughput.run(connection)
+    await store.recovery.forget_workers.run(connection)
+    await store.alerts.forget_sent.run(connection)
+    return count

@@ -1,0 +1,233 @@
+"""Settle: a job ends, or goes back, together with its subject, in one transaction, for the holder of its claim only."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from asyncpg import Record
+
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine import store
+from mediamill.engine.alerts import alert_of_failure
+from mediamill.engine.kinds import call_hooks
+from mediamill.engine.model import (
+    MAX_ATTEMPTS_EXHAUSTED,
+    ClaimedJob,
+    Failure,
+    Moved,
+    backoff_seconds,
+    failure_of,
+)
+from mediamill.engine.pools import Pool
+from mediamill.engine.rules import Engine
+from mediamill.errors import GiveUpError
+
+log = logging.getLogger(__name__)
+
+
+class ResultTooLargeError(GiveUpError):
+    """The result is too large; write it to a file."""
+
+    code = "result_too_large"
+
+
+@dataclass(slots=True)
+class Finish:
+    """A job that was done, and its result as JSON text."""
+
+    job: ClaimedJob
+    result_json: str | None = None
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of a batch: settled, lost to another holder, or failed in its own hook."""
+
+    done: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    failed: dict[int, Failure] = field(default_factory=dict)
+
+
+def encode_result(engine: Engine, result: Any) -> str | None:
+    """A result as JSON text; too large is a permanent failure."""
+    if result is None:
+        return None
+    text = msgspec.json.encode(result, enc_hook=str)
+    if len(text) > engine.payload_limit_bytes:
+        raise ResultTooLargeError(
+            f"the result has {len(text)} bytes, the limit is {engine.payload_limit_bytes}"
+        )
+    return text.decode()
+
+
+async def finish_plain_jobs(connection: Connection, worker_id: int, finishes: Sequence[Finish]) -> Settled:
+    """Jobs whose kinds have no hooks: one statement for all of them."""
+    rows = await store.jobs.finish_jobs.rows(connection, **_arrays(worker_id, finishes))
+    done = {row[0] for row in rows}
+    settled = Settled(done, {finish.job.id for finish in finishes} - done)
+    if settled.lost:
+        await warn_of_missing(
+            connection, [finish.job for finish in finishes if finish.job.id in settled.lost]
+        )
+    return settled
+
+
+async def finish_jobs(
+    database: Database, engine: Engine, worker_id: int, finishes: Sequence[Finish]
+) -> Settled:
+    """Any jobs, in one transaction; if a hook of one fails, each in its own, so that its neighbours do not suffer."""
+    try:
+        async with database.transaction() as connection:
+            return await _finish(connection, engine, worker_id, finishes)
+    except LOST:
+        raise
+    except Exception as error:
+        if len(finishes) == 1:
+            log.exception("settling job %d failed", finishes[0].job.id)
+            return Settled(failed={finishes[0].job.id: failure_of(error, traceback.format_exc())})
+    together = Settled()
+    for finish in finishes:
+        alone = await finish_jobs(database, engine, worker_id, [finish])
+        together.done |= alone.done
+        together.lost |= alone.lost
+        together.failed |= alone.failed
+    return together
+
+
+async def _finish(
+    connection: Connection, engine: Engine, worker_id: int, finishes: Sequence[Finish]
+) -> Settled:
+    arrays = _arrays(worker_id, finishes)
+    results = dict(zip(arrays["ids"], arrays["results"], strict=True))
+    rows = await store.jobs.lock_claims.rows(
+        connection, ids=arrays["ids"], tokens=arrays["tokens"], worker_id=worker_id
+    )
+    held = {row["id"] for row in rows}
+    saved = [finish for finish in finishes if finish.job.id in held and _delivers(engine, finish)]
+    ended = [finish for finish in finishes if finish.job.id in held and not _delivers(engine, finish)]
+    ended_ids = {finish.job.id for finish in ended}
+    moved = [store.moved(row, result=_decode(results[row["id"]])) for row in rows if row["id"] in ended_ids]
+    await call_hooks(connection, engine.kinds, "on_completed", moved)
+    if ended:
+        await store.jobs.finish_jobs.rows(connection, **_arrays(worker_id, ended))
+    if saved:
+        await store.jobs.save_results.rows(connection, **_arrays(worker_id, saved))
+    lost = {finish.job.id for finish in finishes} - held
+    await warn_of_missing(connection, [finish.job for finish in finishes if finish.job.id in lost])
+    return Settled(held, lost)
+
+
+async def fail_job(
+    connection: Connection, engine: Engine, job: ClaimedJob, failure: Failure, pool: Pool
+) -> bool:
+    """A failed attempt, in the caller's transaction: another try, or the dead letter. False: the claim was lost."""
+    rows = await store.jobs.lock_claims.rows(
+        connection, ids=[job.id], tokens=[job.token], worker_id=job.worker_id
+    )
+    if not rows:
+        await warn_of_missing(connection, [job])
+        return False
+    row = rows[0]
+    await store.recovery.count.run(connection, name="failures", amount=1)
+    exhausted = row["attempts"] >= row["max_attempts"]
+    if failure.permanent or exhausted or not pool.retry:
+        reason = "permanent" if failure.permanent else MAX_ATTEMPTS_EXHAUSTED if exhausted else "no_retry"
+        await bury_jobs(connection, engine, [row], reason, failure)
+        await alert_of_failure(connection, engine, row, exhausted=reason == MAX_ATTEMPTS_EXHAUSTED, dead=True)
+        return True
+    wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
+    await store.jobs.retry_job.run(connection, id=job.id, wait_seconds=wait, error=failure.short)
+    await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
+    await alert_of_failure(connection, engine, row, exhausted=False, dead=False)
+    log.info(
+        "job %d (%s) failed, attempt %d of %d: %s",
+        job.id,
+        job.kind,
+        row["attempts"],
+        row["max_attempts"],
+        failure.short,
+    )
+    return True
+
+
+async def bury_jobs(
+    connection: Connection,
+    engine: Engine,
+    rows: Sequence[Record],
+    reason: str,
+    failure: Failure | None = None,
+) -> None:
+    """Rows under lock go to the dead letter, their subjects are told."""
+    if not rows:
+        return
+    count = len(rows)
+    await store.jobs.bury_jobs.rows(
+        connection,
+        ids=[row["id"] for row in rows],
+        reasons=[reason] * count,
+        errors=[failure.error if failure else None] * count,
+        tracebacks=[failure.traceback if failure else None] * count,
+    )
+    if reason == MAX_ATTEMPTS_EXHAUSTED:
+        await store.recovery.count.run(connection, name="retries_exhausted", amount=count)
+    error = failure.short if failure else None
+    await call_hooks(
+        connection,
+        engine.kinds,
+        "on_failed",
+        [_told(row, reason, error or row["error"] or reason, True) for row in rows],
+    )
+    for row in rows:
+        log.warning(
+            "job %d (%s) is dead: %s: %s", row["id"], row["kind"], reason, error or row["error"] or ""
+        )
+
+
+async def hand_back(database: Database, engine: Engine, worker_id: int, jobs: Sequence[ClaimedJob]) -> None:
+    """A worker that stops gives back what it has not finished; the attempt does not count."""
+    async with database.transaction() as connection:
+        rows = await store.jobs.hand_back.rows(
+            connection, ids=[job.id for job in jobs], tokens=[job.token for job in jobs], worker_id=worker_id
+        )
+        await call_hooks(
+            connection, engine.kinds, "on_released", [_told(row, "handed_back", None) for row in rows]
+        )
+
+
+async def warn_of_missing(connection: Connection, jobs: Sequence[ClaimedJob]) -> None:
+    """Say which results are dropped: the job is somebody else's now, or there is none any more."""
+    if not jobs:
+        return
+    rows = await store.jobs.existing_jobs.rows(connection, ids=[job.id for job in jobs])
+    existing = {row["id"] for row in rows}
+    for job in jobs:
+        if job.id in existing:
+            log.warning("job %d (%s): the claim was lost, its result is dropped", job.id, job.kind)
+        else:
+            log.warning("Job record missing for GUID %s: its result is dropped", job.subject_id or job.id)
+
+
+def _arrays(worker_id: int, finishes: Sequence[Finish]) -> dict[str, Any]:
+    return {
+        "ids": [finish.job.id for finish in finishes],
+        "tokens": [finish.job.token for finish in finishes],
+        "results": [finish.result_json for finish in finishes],
+        "worker_id": worker_id,
+    }
+
+
+def _delivers(engine: Engine, finish: Finish) -> bool:
+    return engine.kinds.find(finish.job.kind).deliver is not None
+
+
+def _decode(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)
+
+
+def _told(row: Record, reason: str, error: str | None, final: bool = False) -> Moved:
+    return store.moved(row, reason=reason, error=error, final=final)

@@ -1,0 +1,68 @@
+"""The engine's statements, loaded once. Only the engine's own files run them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from asyncpg import Record
+
+from mediamill.db.queries import Queries
+from mediamill.engine.model import ClaimedJob, Moved
+
+_FOLDER = Path(__file__).parent / "queries"
+
+jobs = Queries(_FOLDER / "jobs.sql")
+recovery = Queries(_FOLDER / "recovery.sql")
+workers = Queries(_FOLDER / "workers.sql")
+pools = Queries(_FOLDER / "pools.sql")
+watch = Queries(_FOLDER / "watch.sql")
+alerts = Queries(_FOLDER / "alerts.sql")
+
+# Session-level advisory locks of workers, and the chores that one process at a time does: (class, number).
+WORKER_LOCKS = 0x6D6D01
+CHORE_LOCKS = 0x6D6D02
+
+
+def claimed_job(row: Record, pool: str, worker_id: int) -> ClaimedJob:
+    """A row of claim_jobs."""
+    id_, token, kind, owner, subject_id, mime_type, attempts, max_attempts, payload, checkpoint = row
+    return ClaimedJob(
+        id_,
+        token,
+        worker_id,
+        kind,
+        pool,
+        owner,
+        subject_id,
+        mime_type,
+        attempts,
+        max_attempts,
+        payload,
+        checkpoint,
+    )
+
+
+def moved(row: Record, **more: Any) -> Moved:
+    """A row of the jobs table, as hooks get it."""
+    return Moved(
+        job_id=row["id"],
+        kind=row["kind"],
+        owner=row["owner"],
+        subject_id=row["subject_id"],
+        attempts=row["attempts"],
+        payload=json.loads(row["payload"]),
+        **more,
+    )
+
+
+def plain(row: Record) -> dict[str, Any]:
+    """A row for people and scripts: JSON columns decoded."""
+    return {
+        key: json.loads(value) if key in _JSON and isinstance(value, str) else value
+        for key, value in row.items()
+    }
+
+
+_JSON = {"payload", "parts", "checkpoint", "result", "capabilities", "metadata", "stats", "data"}

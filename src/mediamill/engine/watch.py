@@ -1,0 +1,68 @@
+"""Looking at the engine: jobs, depths, throughput. Reads only; doors and pages call these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mediamill.db.connection import Connection
+from mediamill.engine import store
+from mediamill.engine.dead import UnknownJobError
+
+
+async def list_jobs(
+    connection: Connection,
+    *,
+    state: str | None = None,
+    kind: str | None = None,
+    pool: str | None = None,
+    owner: str | None = None,
+    before: int | None = None,
+    amount: int = 50,
+) -> list[dict[str, Any]]:
+    """Jobs of all states, newest first; `before` is the id to go on from."""
+    rows = await store.watch.list_jobs.rows(
+        connection, state=state, kind=kind, pool=pool, owner=owner, before=before, amount=amount
+    )
+    return [store.plain(row) for row in rows]
+
+
+async def show_job(connection: Connection, job_id: int) -> dict[str, Any]:
+    """All that is known of one job, wherever it is."""
+    for query, state in (
+        (store.watch.show_job, None),
+        (store.watch.show_finished, "finished"),
+        (store.watch.show_dead, "dead"),
+    ):
+        row = await query.row(connection, id=job_id)
+        if row is not None:
+            return {**store.plain(row), **({"state": state} if state else {})}
+    raise UnknownJobError(f"there is no job {job_id}", fix="mediamill jobs list shows the jobs there are")
+
+
+async def pool_depths(connection: Connection) -> list[dict[str, Any]]:
+    """How many jobs of each pool wait, run, are held; and since when the oldest waits."""
+    return [dict(row) for row in await store.watch.count_by_pool.rows(connection)]
+
+
+async def throughput(connection: Connection, minutes: int = 60) -> list[dict[str, Any]]:
+    """Jobs completed and failed per minute and pool."""
+    return [dict(row) for row in await store.watch.throughput_since.rows(connection, minutes=minutes)]
+
+
+async def counters(connection: Connection) -> dict[str, int]:
+    """Stale jobs recovered, retries exhausted, failures in all."""
+    found = {row["name"]: row["value"] for row in await store.recovery.list_counters.rows(connection)}
+    return {name: found.get(name, 0) for name in ("stale_recovered", "retries_exhausted", "failures")}
+
+
+async def overview(connection: Connection) -> dict[str, Any]:
+    """The figures of the first page."""
+    states = {row["state"]: row["jobs"] for row in await store.watch.count_by_state.rows(connection)}
+    return {
+        "states": {
+            name: states.get(name, 0) for name in ("queued", "scheduled", "running", "held", "completed")
+        },
+        "dead": await store.watch.count_dead.value(connection),
+        "counters": await counters(connection),
+        "pools": await pool_depths(connection),
+    }

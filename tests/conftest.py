@@ -1,0 +1,93 @@
+"""One embedded server for the run, a template database, and a clone of it for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from mediamill.db.connection import Database
+from mediamill.db.embedded import EmbeddedServer
+from mediamill.db.migrate import upgrade
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """A PostgreSQL of this test run's own (or the one of MEDIAMILL_TEST_DATABASE_URL)."""
+    given = os.environ.get("MEDIAMILL_TEST_DATABASE_URL")
+    if given:
+        yield given
+        return
+    folder = Path(tempfile.mkdtemp(prefix="mediamill-tests-"))
+    use = EmbeddedServer(folder).start()
+    try:
+        yield use.url
+    finally:
+        use.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def database_url(server_url: str, name: str) -> str:
+    """Another database of the same server."""
+    head, _, query = server_url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
+
+
+async def run_sql(url: str, *statements: str) -> None:
+    """Statements on a connection of their own, each its own transaction."""
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="session")
+def template_url(server_url: str) -> str:
+    """The migrated database that tests clone."""
+
+    async def make() -> None:
+        await run_sql(
+            database_url(server_url, "postgres"),
+            "drop database if exists mediamill_template with (force)",
+            "create database mediamill_template",
+        )
+        await upgrade(database_url(server_url, "mediamill_template"))
+
+    asyncio.run(make())
+    return database_url(server_url, "mediamill_template")
+
+
+@pytest.fixture
+async def new_url(server_url: str, template_url: str) -> AsyncIterator[str]:
+    """The address of a fresh, migrated database."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    admin = database_url(server_url, "postgres")
+    await run_sql(admin, f"create database {name} template mediamill_template")
+    yield database_url(server_url, name)
+    await run_sql(admin, f"drop database if exists {name} with (force)")
+
+
+@pytest.fixture
+async def database(new_url: str) -> AsyncIterator[Database]:
+    """A fresh, migrated database."""
+    opened = await Database.open(new_url, connections=20)
+    yield opened
+    await opened.close()
+
+
+async def wait_until(condition: Callable[[], Awaitable[object]], limit_seconds: float = 60) -> None:
+    """Wait for a state, not for a time."""
+    async with asyncio.timeout(limit_seconds):
+        while not await condition():
+            await asyncio.sleep(0.02)
