@@ -134,6 +134,7 @@ create table pools (
 );
 create unique index pools_one_catch_all on pools ((true)) where matches = '{}';
 insert into pools values
+    ('scripted', '{scripted.run}', 'scripted', 2, 60, 3, 300, 900, true, 2, 300, 1073741824, false, 10800),
     ('default', '{}', null, 4, 60, 3, 300, 900, true, 2, 300, 1073741824, false, 10800);
 """
 
