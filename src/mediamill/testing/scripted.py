@@ -1,6 +1,6 @@
 """A processor that does what its payload says: for tests, chaos runs and benches.
 
-`{"do": "succeed", "result": {…}}`; see the table at the end of this file for the other words.
+`{"do": "succeed", "result": {…}}`; the table at the end of this file has the other words.
 """
 
 from __future__ import annotations
@@ -50,8 +50,11 @@ def _write_files(given: ProcessorInput) -> Mapping[str, str]:
     files: Mapping[str, str] = given.payload.get("files", {})
     for name, text in files.items():
         (given.folder / name).write_text(text)
+    for name, (kind, target) in given.payload.get("links", {}).items():
+        link = given.folder / name
+        link.hardlink_to(target) if kind == "hard" else link.symlink_to(target)
     claimed: Mapping[str, str] = given.payload.get("claim_files", {})
-    return {name: name for name in files} | claimed
+    return {**{name: name for name in files}, **claimed}
 
 
 def _succeed(_: ProcessorInput) -> Extra:
@@ -97,6 +100,15 @@ def _eat_memory(given: ProcessorInput) -> Extra:
         eaten.append(block)
     time.sleep(given.payload.get("seconds", 0))
     return None
+
+
+_leaked: list[bytearray] = []
+
+
+def _leak(given: ProcessorInput) -> Extra:
+    """Takes `bytes` and never gives them back."""
+    _leaked.append(bytearray(b"x") * given.payload["bytes"])
+    return _sleep(given)
 
 
 def _segfault(_: ProcessorInput) -> Extra:
@@ -166,6 +178,7 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "raise_text": _raise_text,
     "hang": _hang,
     "eat_memory": _eat_memory,
+    "leak": _leak,
     "segfault": _segfault,
     "exit": _exit,
     "spawn_and_hang": _spawn_and_hang,

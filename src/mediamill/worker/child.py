@@ -1,6 +1,6 @@
 """The child process: loads one processor, then takes job after job from a socket until the worker is gone.
 
-Started by warm_child.py as `python -m mediamill.worker.child <processor> <fd> <parent> <memory> <file size>`.
+Started by spawn.py as `python -m mediamill.worker.child <processor> <fd> <parent> <memory> <file size>`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mediamill.errors import UnavailableError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.processors.registry import find_processor
 from mediamill.worker.failures import (
@@ -29,7 +30,8 @@ from mediamill.worker.failures import (
 )
 from mediamill.worker.messages import Done, Report, Work, frame
 from mediamill.worker.scratch import Home, check_files, clear_leftovers, remove_folder
-from mediamill.worker.warm_child import ChildPlan, Limits, WarmChild
+from mediamill.worker.spawn import ChildPlan, Limits
+from mediamill.worker.warm_child import WarmChild
 
 __all__ = [
     "InvalidOutputError",
@@ -116,8 +118,11 @@ class Sandbox:
     async def start(self) -> None:
         """Clear what dead workers left, start the children, and wait until they have loaded the processor."""
         find_processor(self.processor)
-        await asyncio.to_thread(clear_leftovers, self._scratch)
-        self._home = Home(self._scratch)
+        try:
+            await asyncio.to_thread(clear_leftovers, self._scratch)
+            self._home = Home(self._scratch)
+        except OSError as error:
+            raise UnavailableError(f"the scratch folder {self._scratch} cannot be used: {error}") from error
         self._first_start = asyncio.get_running_loop().create_future()
         try:
             self._fill()
@@ -224,18 +229,16 @@ class Sandbox:
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():
+            if waiter in self._waiting:
                 self._waiting.remove(waiter)
-            elif waiter.exception() is None:
+            if not waiter.cancelled() and waiter.exception() is None:
                 self._put_back(waiter.result())
             raise
 
     def _serve(self) -> None:
         while self._waiting:
-            if self._waiting[0].done():  # cancelled; it removes itself
-                self._waiting.rotate(-1)
-                if all(waiter.done() for waiter in self._waiting):
-                    return
+            if self._waiting[0].done():  # cancelled
+                self._waiting.popleft()
             elif (child := self._pick()) is not None:
                 self._waiting.popleft().set_result(child)
             else:

@@ -1,7 +1,6 @@
 """The worker's end of one child process: starts it, gives it work, watches its time and memory, ends it.
 
-Everything happens on the event loop, with a raw socket: a no-op job costs one send and one receive. A child is
-started by the event loop's own thread, because the kernel ends it together with the thread that started it.
+Everything happens on the event loop, with a raw socket: a no-op job costs one send and one receive.
 """
 
 from __future__ import annotations
@@ -9,18 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import get_args
 
 import msgspec
-from pydantic import SecretStr
 
-from mediamill.settings import Settings
 from mediamill.worker import failures
 from mediamill.worker.messages import (
     FAILURE_ALLOWANCE_BYTES,
@@ -32,37 +23,13 @@ from mediamill.worker.messages import (
     Report,
     decode_from_child,
 )
-from mediamill.worker.process_tree import MARK, kill_family, measure_memory
+from mediamill.worker.process_tree import kill_family, measure_memory
+from mediamill.worker.spawn import ChildPlan, Limits, describe_end, open_pidfd, start_child
 
 TAIL_BYTES = 65536
 LOOK_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 _buffer = memoryview(bytearray(65536))  # used only between a read and its decoding, on one event loop
-_SECRETS = {
-    f"MEDIAMILL_{name}".upper()
-    for name, field in Settings.model_fields.items()
-    if SecretStr in (field.annotation, *get_args(field.annotation))
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one attempt may use."""
-
-    timeout_seconds: float
-    memory_bytes: int
-    output_bytes: int = 1_000_000  # largest result, report or checkpoint
-    file_bytes: int = 64 << 30  # largest file that a processor may write
-
-
-@dataclass(frozen=True, slots=True)
-class ChildPlan:
-    """How a child is started."""
-
-    processor: str
-    mark: str
-    limits: Limits
-    start_seconds: float
 
 
 class WarmChild:
@@ -91,7 +58,8 @@ class WarmChild:
         self._first_weight, self._weigh_at = 0, 0.0
         self._timeout_seconds = plan.start_seconds
         self._deadline = self._loop.time() + plan.start_seconds
-        self._spawn()
+        self._process, self._sock, self._noise = start_child(plan)
+        self._listen()
         self._timer: asyncio.TimerHandle | None = None
         self._set_timer()
 
@@ -157,46 +125,11 @@ class WarmChild:
         message = f"processor {self.plan.processor!r} {what}"
         return kind(f"{message}: {lines}" if lines else message, traceback=tail or None)
 
-    def _spawn(self) -> None:
-        ours, theirs = socket.socketpair()
-        noise, noise_in = os.pipe()
-        limits = self.plan.limits
-        arguments = (theirs.fileno(), os.getpid(), limits.memory_bytes, limits.file_bytes)
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [
-                    sys.executable,
-                    "-P",
-                    "-u",
-                    "-m",
-                    "mediamill.worker.child",
-                    self.plan.processor,
-                    *map(str, arguments),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=noise_in,
-                stderr=noise_in,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                env=_environment(self.plan.mark),
-            )
-        except BaseException:
-            ours.close()
-            os.close(noise)
-            raise
-        finally:
-            theirs.close()
-            os.close(noise_in)
-        self._sock, self._noise = ours, noise
-        self._listen()
-
     def _listen(self) -> None:
-        self._sock.setblocking(False)
-        os.set_blocking(self._noise, False)
         self._loop.add_reader(self._sock.fileno(), self._readable)
         self._loop.add_reader(self._noise, self._read_noise)
         # Something that the child forked may keep its socket open, so its death is watched apart from that.
-        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        self._pidfd = open_pidfd(self._process.pid)
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._exited)
 
@@ -311,8 +244,7 @@ class WarmChild:
             pass
         if not self.alive:
             return None
-        status = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
-        return self.end(self.crash_error(_how_it_ended(status)))
+        return self.end(self.crash_error(describe_end(self._pidfd)))
 
     def _reap(self) -> None:
         if self._process.poll() is None:
@@ -369,25 +301,6 @@ class WarmChild:
         return failures.ProcessorTimeoutError(
             f"the processor did not end {late} and was killed", traceback=tail or None
         )
-
-
-def _environment(mark: str) -> dict[str, str]:
-    """The worker's, without its secrets: a processor sees files, never the database."""
-    kept = {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
-    return {**kept, MARK: mark}
-
-
-def _how_it_ended(status: os.waitid_result | None) -> str:
-    if status is None:
-        return "ended"
-    if status.si_code == os.CLD_EXITED:
-        return f"ended by itself with exit code {status.si_status}"
-    try:
-        name = signal.Signals(status.si_status).name
-    except ValueError:
-        name = f"signal {status.si_status}"
-    hint = " (the machine may be out of memory)" if name == "SIGKILL" else ""
-    return f"was ended by {name}{hint}"
 
 
 def _error_from(failed: Failed, limits: Limits) -> Exception:

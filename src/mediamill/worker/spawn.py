@@ -1,0 +1,108 @@
+"""Starts a child process as an operating system sees it, and tells how it ended.
+
+To be called by the event loop's own thread: the kernel ends a child together with the thread that started it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import get_args
+
+from pydantic import SecretStr
+
+from mediamill.settings import Settings
+from mediamill.worker.process_tree import MARK
+
+_SECRETS = {
+    f"MEDIAMILL_{name}".upper()
+    for name, field in Settings.model_fields.items()
+    if SecretStr in (field.annotation, *get_args(field.annotation))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one attempt may use."""
+
+    timeout_seconds: float
+    memory_bytes: int
+    output_bytes: int = 1_000_000  # largest result, report or checkpoint
+    file_bytes: int = 64 << 30  # largest file that a processor may write
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """How a child is started."""
+
+    processor: str
+    mark: str
+    limits: Limits
+    start_seconds: float
+
+
+def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
+    """The process, our end of its socket, and the pipe with all that it prints; both do not block."""
+    ours, theirs = socket.socketpair()
+    noise, noise_in = os.pipe()
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            _command(plan, theirs.fileno()),
+            stdin=subprocess.DEVNULL,
+            stdout=noise_in,
+            stderr=noise_in,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            env=_environment(plan.mark),
+        )
+    except BaseException:
+        ours.close()
+        os.close(noise)
+        raise
+    finally:
+        theirs.close()
+        os.close(noise_in)
+    ours.setblocking(False)
+    os.set_blocking(noise, False)
+    return process, ours, noise
+
+
+def _command(plan: ChildPlan, descriptor: int) -> list[str]:
+    # -P: the folder that the worker was started in must not shadow modules; -u: last words are not lost.
+    command = [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", plan.processor]
+    return [*command, *map(str, (descriptor, os.getpid(), plan.limits.memory_bytes, plan.limits.file_bytes))]
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """The worker's, without its secrets: a processor sees files, never the database."""
+    kept = {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
+    return {**kept, MARK: mark}
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Without one (no Linux, no more descriptors), only the closed socket tells that a child has died."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def describe_end(pidfd: int) -> str:
+    try:
+        status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # somebody else in this process has reaped it
+        status = None
+    if status is None:
+        return "ended"
+    if status.si_code == os.CLD_EXITED:
+        return f"ended by itself with exit code {status.si_status}"
+    try:
+        name = signal.Signals(status.si_status).name
+    except ValueError:
+        name = f"signal {status.si_status}"
+    hint = " (the machine may be out of memory)" if name == "SIGKILL" else ""
+    return f"was ended by {name}{hint}"

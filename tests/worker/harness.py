@@ -1,0 +1,82 @@
+"""What the tests of the sandbox share: opening one, running a script in it, waiting for a state."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mediamill.worker.sandbox import Limits, Report, Sandbox, SandboxJob
+
+GENEROUS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
+SHORT = Limits(timeout_seconds=2, memory_bytes=1 << 30)
+
+
+@asynccontextmanager
+async def opened(
+    scratch: Path, limits: Limits = GENEROUS, size: int = 1, **more: Any
+) -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox("scripted", size=size, limits=limits, scratch=scratch, **more)
+    await sandbox.start()
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
+
+
+async def do(sandbox: Sandbox, word: str = "succeed", **payload: Any) -> dict[str, Any]:
+    output = await sandbox.run(SandboxJob(payload={"do": word, **payload}))
+    return dict(output.result)
+
+
+async def pid_of(sandbox: Sandbox) -> int:
+    return int((await do(sandbox, about=True))["pid"])
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def wait_until(true: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, f"not within 30 s: {what}"
+        await asyncio.sleep(0.02)
+
+
+class Reports(list[Report]):
+    """Collects reports, and can be waited on for the first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = asyncio.Event()
+
+    def __call__(self, report: Report) -> None:
+        self.append(report)
+        self.first.set()
+
+    async def part(self, name: str) -> int:
+        async with asyncio.timeout(30):
+            await self.first.wait()
+        assert self[0].parts is not None
+        return int(self[0].parts[name])
+
+
+def homes(scratch: Path) -> list[Path]:
+    return [path for path in scratch.iterdir() if path.is_dir()]
+
+
+def everything_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def folders(scratch: Path) -> list[Path]:
+    return [folder for home in homes(scratch) for folder in home.iterdir()]

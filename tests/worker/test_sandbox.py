@@ -1,0 +1,366 @@
+"""The sandbox: whatever a processor does, it costs its own job and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.processors.registry import UnknownProcessorError
+from mediamill.worker.sandbox import (
+    InvalidOutputError,
+    Limits,
+    MemoryLimitError,
+    ProcessorCrashedError,
+    ProcessorFailedError,
+    ProcessorStartError,
+    ProcessorTimeoutError,
+    Report,
+    Sandbox,
+    SandboxClosedError,
+    SandboxJob,
+)
+from tests.worker.harness import (
+    GENEROUS,
+    SHORT,
+    Reports,
+    do,
+    everything_in,
+    folders,
+    is_running,
+    opened,
+    pid_of,
+    wait_until,
+)
+
+
+async def test_a_job_sees_what_it_was_given_and_its_result_comes_back(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        given = SandboxJob(
+            payload={"result": {"text": "ünï", "list": [1, None, 2.5]}, "about": True},
+            mime_type="image/png",
+            checkpoint={"page": 3},
+            attempt=2,
+        )
+        result = (await sandbox.run(given)).result
+    assert result["text"] == "ünï"
+    assert result["list"] == [1, None, 2.5]
+    assert (result["mime_type"], result["checkpoint"], result["attempt"]) == ("image/png", {"page": 3}, 2)
+    assert result["pid"] != os.getpid()
+
+
+async def test_500_jobs_one_after_the_other_use_the_same_warm_child(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=2) as sandbox:
+        for _ in range(499):
+            await do(sandbox)
+        assert (await do(sandbox, about=True))["jobs_seen"] == 500
+
+
+async def test_jobs_run_side_by_side_up_to_the_size_and_no_more(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=2) as sandbox:
+        reports = [Reports() for _ in range(3)]
+        runs = [
+            asyncio.create_task(sandbox.run(SandboxJob(payload={"do": "hang"}), report)) for report in reports
+        ]
+        assert await reports[0].part("pid") != await reports[1].part("pid")
+        assert sandbox.free_slots == 0
+        assert not reports[2]  # a spare child is idle, but there is no third slot
+        runs[0].cancel()
+        await reports[2].part("pid")
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+
+async def test_large_payloads_and_results_pass_both_ways(tmp_path: Path) -> None:
+    text = "é" * 400_000
+    async with opened(tmp_path) as sandbox:
+        assert await do(sandbox, result={"text": text}) == {"text": text}
+
+
+async def test_reports_come_through_in_order_with_their_checkpoints(tmp_path: Path) -> None:
+    reports = Reports()
+    async with opened(tmp_path) as sandbox:
+        await sandbox.run(SandboxJob(payload={"do": "report", "times": 4}), reports)
+    assert [report.step for report in reports] == ["step 1", "step 2", "step 3", "step 4"]
+    assert [report.percent for report in reports] == [25, 50, 75, 100]
+    assert reports[-1].parts == {"n": 4}
+    assert reports[-1].checkpoint == {"n": 4}
+
+
+async def test_a_report_that_the_worker_cannot_take_does_not_harm_the_job(tmp_path: Path) -> None:
+    def refuse(_: Report) -> None:
+        raise ValueError("not now")
+
+    async with opened(tmp_path) as sandbox:
+        output = await sandbox.run(SandboxJob(payload={"do": "report", "result": {"ok": True}}), refuse)
+    assert output.result == {"ok": True}
+
+
+@pytest.mark.spec("E7")
+async def test_failures_are_told_apart_by_type_and_carry_the_traceback(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        pid = await pid_of(sandbox)
+        with pytest.raises(GiveUpError, match=r"^no page$") as gave_up:
+            await do(sandbox, "raise_permanent", text="no page")
+        with pytest.raises(ProcessorFailedError, match=r"^busy$") as busy:
+            await do(sandbox, "raise_temporary", text="busy")
+        with pytest.raises(ProcessorFailedError, match=r"^RuntimeError: empty document$") as other:
+            await do(sandbox, "raise_text", text="empty document")
+        assert await pid_of(sandbox) == pid  # an exception costs no child
+    assert not isinstance(gave_up.value, RetryLaterError)
+    for caught in (gave_up, busy, other):
+        assert "_raise_" in (getattr(caught.value, "traceback", None) or "")
+
+
+@pytest.mark.spec("E7")
+async def test_an_error_text_that_utf8_or_postgresql_cannot_hold_still_arrives(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        with pytest.raises(ProcessorFailedError) as caught:
+            await do(sandbox, "raise_text", text="a\0b" + "x" * 300_000)
+    assert "\0" not in caught.value.message
+    assert len(caught.value.message) <= 10_000
+
+
+@pytest.mark.spec("E10")
+@pytest.mark.parametrize("how", ["busy", "blocked"])
+async def test_a_processor_that_hangs_is_killed_at_its_limit_and_the_slot_is_back(
+    tmp_path: Path, how: str
+) -> None:
+    reports = Reports()
+    async with opened(tmp_path, SHORT) as sandbox:
+        given = SandboxJob(payload={"do": "hang", "how": how, "files": {"half.bin": "x"}})
+        async with asyncio.timeout(30):
+            with pytest.raises(ProcessorTimeoutError, match="within 2 s") as caught:
+                await sandbox.run(given, reports)
+            sandbox.limits = GENEROUS
+            assert await do(sandbox, result={"n": 1}) == {"n": 1}
+        await wait_until(lambda: not is_running(int((reports[0].parts or {})["pid"])), "the child is dead")
+        assert folders(tmp_path) == []
+    assert isinstance(caught.value, RetryLaterError)
+
+
+@pytest.mark.spec("E10")
+@pytest.mark.parametrize("new_session", [False, True])
+async def test_what_a_hanging_processor_started_is_killed_with_it(tmp_path: Path, new_session: bool) -> None:
+    reports = Reports()
+    async with opened(tmp_path, SHORT) as sandbox:
+        given = SandboxJob(payload={"do": "spawn_and_hang", "new_session": new_session})
+        run = asyncio.create_task(sandbox.run(given, reports))
+        grandchild = await reports.part("grandchild")
+        assert is_running(grandchild)
+        with pytest.raises(ProcessorTimeoutError):
+            await run
+        await wait_until(lambda: not is_running(grandchild), "the grandchild is dead")
+
+
+async def test_a_segfault_fails_its_own_job_while_the_neighbour_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=2) as sandbox:
+        reports = Reports()
+        neighbour = asyncio.create_task(
+            sandbox.run(
+                SandboxJob(payload={"do": "report", "times": 2, "seconds": 1, "result": {"n": 7}}), reports
+            )
+        )
+        await reports.part("n")
+        with pytest.raises(ProcessorCrashedError, match="SIGSEGV") as caught:
+            await do(sandbox, "segfault")
+        assert "_segfault" in (caught.value.traceback or "")  # where it happened, from faulthandler
+        assert not neighbour.done()
+        assert (await neighbour).result == {"n": 7}
+        assert await do(sandbox, result={"n": 8}) == {"n": 8}
+
+
+async def test_a_child_that_exits_fails_its_job_with_its_last_words(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        with pytest.raises(ProcessorCrashedError, match="exit code 5: the licence has run out"):
+            await do(sandbox, "exit", code=5, text="the licence has run out")
+        assert await do(sandbox, result={"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize("where", ["heap", "shared"])
+async def test_a_processor_that_eats_memory_is_stopped_at_its_limit(tmp_path: Path, where: str) -> None:
+    limits = Limits(timeout_seconds=60, memory_bytes=256 << 20)
+    async with opened(tmp_path, limits) as sandbox:
+        # Beyond the limit, but not more than a machine has if the limit should fail.
+        with pytest.raises(MemoryLimitError) as caught:
+            await do(sandbox, "eat_memory", where=where, bytes=768 << 20, seconds=30)
+        assert isinstance(caught.value, RetryLaterError)
+        assert await do(sandbox, result={"n": 1}) == {"n": 1}
+
+
+async def test_a_processor_may_use_memory_below_its_limit(tmp_path: Path) -> None:
+    async with opened(tmp_path, Limits(timeout_seconds=60, memory_bytes=512 << 20)) as sandbox:
+        assert await do(sandbox, "eat_memory", bytes=200 << 20, result={"n": 1}) == {"n": 1}
+
+
+@pytest.mark.parametrize("text", ["\x05\0\0\0hello", "what is this, a message of two gigabytes?"])
+async def test_a_child_that_sends_garbage_is_killed_and_fails_its_job(tmp_path: Path, text: str) -> None:
+    async with opened(tmp_path) as sandbox:
+        pid = await pid_of(sandbox)
+        with pytest.raises(ProcessorCrashedError, match="message"):
+            await do(sandbox, "garbage", text=text)
+        await wait_until(lambda: not is_running(pid), "the child is dead")
+        assert await do(sandbox, result={"n": 1}) == {"n": 1}
+
+
+async def test_output_above_its_limit_is_refused_for_good(tmp_path: Path) -> None:
+    limits = Limits(timeout_seconds=60, memory_bytes=1 << 30, output_bytes=10_000)
+    async with opened(tmp_path, limits) as sandbox:
+        with pytest.raises(InvalidOutputError, match="the limit is 10000") as caught:
+            await do(sandbox, "big_output", bytes=10_000)
+        assert isinstance(caught.value, GiveUpError)
+        assert len((await do(sandbox, "big_output", bytes=9_000))["big"]) == 9_000
+
+
+async def test_a_processor_that_prints_does_not_disturb_the_protocol(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        pid = await pid_of(sandbox)
+        assert await do(sandbox, "print_noise", bytes=1_000_000, result={"n": 1}) == {"n": 1}
+        assert await pid_of(sandbox) == pid
+
+
+async def test_a_cancelled_run_kills_its_child_and_frees_the_slot(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        reports = Reports()
+        given = SandboxJob(payload={"do": "hang", "files": {"half.bin": "x"}})
+        run = asyncio.create_task(sandbox.run(given, reports))
+        pid = await reports.part("pid")
+        assert len(folders(tmp_path)) == 1
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert folders(tmp_path) == []
+        await wait_until(lambda: not is_running(pid), "the child is dead")
+        assert await do(sandbox, result={"n": 1}) == {"n": 1}
+
+
+async def test_a_run_cancelled_while_it_waits_takes_no_slot_with_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        reports = Reports()
+        first = asyncio.create_task(
+            sandbox.run(SandboxJob(payload={"do": "report", "times": 2, "seconds": 0.3}), reports)
+        )
+        await reports.part("n")
+        second, third = (asyncio.create_task(do(sandbox, result={"n": n})) for n in (2, 3))
+        await asyncio.sleep(0)
+        second.cancel()
+        await first
+        async with asyncio.timeout(30):
+            assert await third == {"n": 3}
+        assert sandbox.free_slots == 1
+
+
+async def test_changed_limits_hold_for_the_next_job(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=2) as sandbox:
+        before = await pid_of(sandbox)
+        reports = Reports()
+        running = asyncio.create_task(
+            sandbox.run(SandboxJob(payload={"do": "report", "times": 2, "seconds": 0.5}), reports)
+        )
+        await reports.part("n")
+        sandbox.limits = Limits(timeout_seconds=60, memory_bytes=200 << 20)
+        await running  # goes on under the limits that it began with
+        with pytest.raises(MemoryLimitError):
+            await do(sandbox, "eat_memory", bytes=400 << 20)
+        assert await pid_of(sandbox) != before
+        sandbox.limits = Limits(timeout_seconds=1, memory_bytes=200 << 20)
+        with pytest.raises(ProcessorTimeoutError):
+            await do(sandbox, "hang")
+
+
+async def test_a_changed_size_holds_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=1) as sandbox:
+        reports = [Reports(), Reports()]
+        runs = [
+            asyncio.create_task(sandbox.run(SandboxJob(payload={"do": "hang"}), report)) for report in reports
+        ]
+        await reports[0].part("pid")
+        assert not reports[1]
+        sandbox.size = 2
+        await reports[1].part("pid")
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+
+async def test_a_child_is_replaced_after_its_number_of_jobs(tmp_path: Path) -> None:
+    async with opened(tmp_path, max_jobs_per_child=3, spare=0) as sandbox:
+        seen = [(await do(sandbox, about=True))["jobs_seen"] for _ in range(7)]
+    assert seen == [1, 2, 3, 1, 2, 3, 1]
+
+
+async def test_a_child_that_keeps_half_its_limit_is_replaced_between_jobs(tmp_path: Path) -> None:
+    limits = Limits(timeout_seconds=60, memory_bytes=400 << 20)
+    async with opened(tmp_path, limits, spare=0) as sandbox:
+        first = await pid_of(sandbox)
+        await do(sandbox, "leak", bytes=50 << 20, seconds=1.1)  # it is weighed once a second
+        assert await pid_of(sandbox) == first
+        await do(sandbox, "leak", bytes=200 << 20, seconds=1.1)
+        assert await pid_of(sandbox) != first
+
+
+async def test_an_idle_child_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    async with opened(tmp_path, spare=0) as sandbox:
+        pid = await pid_of(sandbox)
+        os.kill(pid, signal.SIGKILL)
+        await wait_until(lambda: not psutil.pid_exists(pid), "the child is reaped")
+        assert await pid_of(sandbox) != pid
+
+
+async def test_closing_kills_the_children_and_tells_who_still_runs(tmp_path: Path) -> None:
+    sandbox = Sandbox("scripted", size=1, limits=GENEROUS, scratch=tmp_path)
+    await sandbox.start()
+    reports = Reports()
+    running = asyncio.create_task(sandbox.run(SandboxJob(payload={"do": "hang"}), reports))
+    waiting = asyncio.create_task(do(sandbox))
+    pid = await reports.part("pid")
+    await sandbox.close()
+    for run in (running, waiting):
+        with pytest.raises(SandboxClosedError):
+            await run
+    with pytest.raises(SandboxClosedError):
+        await do(sandbox)
+    assert not is_running(pid)
+    assert everything_in(tmp_path) == []
+
+
+async def test_an_unknown_processor_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(UnknownProcessorError, match="did you mean 'scripted'"):
+        await Sandbox("scriptet", size=1, limits=GENEROUS, scratch=tmp_path).start()
+
+
+async def test_a_processor_that_cannot_be_loaded_says_so_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "broken_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mediamill.processors]\nbroken = broken_plugin:make\n")
+    (tmp_path / "broken_plugin.py").write_text(
+        "def make():\n    raise RuntimeError('the model is missing')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sandbox = Sandbox("broken", size=2, limits=GENEROUS, scratch=tmp_path / "scratch")
+    async with asyncio.timeout(30):
+        with pytest.raises(ProcessorStartError, match="the model is missing") as caught:
+            await sandbox.start()
+    assert "broken_plugin.py" in (caught.value.traceback or "")
+    assert everything_in(tmp_path / "scratch") == []
+
+
+async def test_secrets_of_the_worker_are_not_in_the_childs_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", "postgresql://user:hidden@nowhere/x")
+    monkeypatch.setenv("MEDIAMILL_WORKER_NAME", "shown")
+    async with opened(tmp_path) as sandbox:
+        environment = psutil.Process(await pid_of(sandbox)).environ()
+    assert environment["MEDIAMILL_WORKER_NAME"] == "shown"
+    assert "MEDIAMILL_DATABASE_URL" not in environment
