@@ -14,13 +14,21 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bench.engine.measure import SCRATCH_VARIABLE
 from bench.engine.peers import NAMES, NotWiredError, PeerFailedError, load_peer
 from bench.engine.phases import ONCE, PHASES, QUICK, Row, Sizes, Trial
-from bench.engine.report import compute_ratios, format_ratios, format_row, format_table, write_results
+from bench.engine.report import (
+    compute_ratios,
+    describe_machine,
+    format_ratios,
+    format_row,
+    format_table,
+    write_results,
+)
 from bench.engine.servers import describe_server, fresh_database, running_server
 from bench.engine.workers import ROOT
 
@@ -33,6 +41,8 @@ def main() -> int:
     options = _parse(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers and server are stopped
     sizes = QUICK if options.quick else Sizes()
+    machine = describe_machine()  # before we load it ourselves
+    print(f"load before the run: {machine['load_before']} on {machine['cores']} cores", flush=True)
     scratch = tempfile.mkdtemp(
         prefix="mediamill-bench-", dir=SHARED_MEMORY if SHARED_MEMORY.exists() else None
     )
@@ -44,7 +54,7 @@ def main() -> int:
     finally:
         shutil.rmtree(scratch)
     command = shlex.join(["python", "-m", "bench.engine", *sys.argv[1:]])
-    write_results(options.out, command, options.rounds, server, rows)
+    write_results(options.out, machine | {"server": server}, command, options.rounds, rows)
     print(format_table(rows))
     print("\nratios (-: not measured)\n" + format_ratios(compute_ratios(rows)))
     return 1 if any("error" in row for row in rows) else 0
@@ -87,10 +97,14 @@ def _measure_all(server_url: str, options: argparse.Namespace, sizes: Sizes) -> 
         row: Row = {"round": number, "phase": phase, "peer": name}
         try:
             row |= _measure(server_url, name, phase, sizes)
+        except NotWiredError as error:
+            row["error"] = str(error)
+            left_out.add(name)
         except PeerFailedError as error:
             row["error"] = str(error)
-            if isinstance(error, NotWiredError):
-                left_out.add(name)
+        except Exception as error:  # a peer's own failure must not cost the figures measured before
+            row["error"] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
         rows.append(row)
         seconds = time.monotonic() - started
         head = f"[{done}/{len(plan)}] round {number} {phase:8} {name:14}"

@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,24 +96,24 @@ def _read_slot(path: Path) -> tuple[int, float, float]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU used so far by these processes, their living descendants and the children they have reaped."""
-    return sum(sum(process.cpu_times()[:4]) for process in _living_trees(pids))
+    """CPU used so far by these processes, their descendants and the children they have reaped."""
+    return sum(_sum_tree(pid, lambda process: sum(process.cpu_times()[:4])) for pid in pids)
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
     """Resident memory of these processes and their descendants."""
-    return sum(process.memory_info().rss for process in _living_trees(pids))
+    return int(sum(_sum_tree(pid, lambda process: process.memory_info().rss) for pid in pids))
 
 
-def _living_trees(pids: Iterable[int]) -> list[psutil.Process]:
-    trees = []
-    for pid in pids:
+def _sum_tree(pid: int, read: Callable[[psutil.Process], float]) -> float:
+    """A backend may end while we look, and its CPU move to its parent: then the whole sum is taken again."""
+    root = psutil.Process(pid)
+    while True:
         try:
-            root = psutil.Process(pid)
-            trees += [root, *root.children(recursive=True)]
+            return sum(read(process) for process in [root, *root.children(recursive=True)])
         except psutil.NoSuchProcess:
-            continue
-    return [process for process in trees if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+            if not root.is_running():
+                raise
 
 
 @dataclass(frozen=True)

@@ -151,14 +151,13 @@ def format_ratios(ratios: dict[str, float | None]) -> str:
     return "\n".join(f"  {name:28}{_show(value)}" for name, value in ratios.items())
 
 
-def write_results(path: Path, command: str, rounds: int, server: dict[str, str], rows: list[Row]) -> None:
+def write_results(path: Path, machine: dict[str, Any], command: str, rounds: int, rows: list[Row]) -> None:
     """The results file that scripts read."""
     results: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": describe_machine(),
+        "machine": machine,
         "command": command,
         "rounds": rounds,
-        "server": server,
         "versions": {name: version(name) for name in SUBJECTS},
         "rows": rows,
         "ratios": compute_ratios(rows),
@@ -175,6 +174,7 @@ def describe_machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
     }
 
 

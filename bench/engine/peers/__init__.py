@@ -40,7 +40,8 @@ class Peer(Protocol):
 
     Job kinds, by the function of `bench.engine.bodies` that the handler calls:
     `noop` (run_noop), `stamp` (run_stamp with its number), `slow` (run_slow with its number) and, for a peer
-    with the phase `sandbox`, `sandbox` (run_noop inside a sandboxed child process).
+    with the phase `sandbox`, `sandbox` (run_noop inside a sandboxed child process,
+    whose environment must keep the variable `bench.engine.measure.SCRATCH_VARIABLE`).
     """
 
     PHASES: frozenset[str]

@@ -13,7 +13,7 @@ from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
 
 PHASES = EVERY_PEER | {"kill"}
 CONCURRENCY = 8
-MAX_JOBS = 2000  # it takes each job by itself, some 600/s: the rate is clear long before 20,000
+MAX_JOBS = 1000  # it takes each job by itself, some 600/s: the rate is clear long before 20,000
 ENQUEUE_BATCH = 1000
 MOST_CONNECTIONS = 60
 
