@@ -16,17 +16,17 @@ returning id, pg_notify('mediamill_alerts', '');
 select id, type, data, tries, created_at from alerts where sent_at is null and try_after <= now()
 order by id limit :batch for update skip locked;
 
--- name: mark_sent
+-- name: mark_sent!
 update alerts set sent_at = now(), tries = tries + 1, last_error = null where id = :id;
 
--- name: mark_failed
+-- name: mark_failed!
 update alerts set tries = tries + 1, last_error = :error, try_after = now() + make_interval(secs => :wait_seconds)
 where id = :id;
 
--- name: give_up
+-- name: give_up!
 update alerts set sent_at = now(), tries = tries + 1, last_error = :error where id = :id;
 
--- name: forget_sent
+-- name: forget_sent!
 delete from alerts where sent_at < now() - interval '7 days';
 
 -- name: list_alerts

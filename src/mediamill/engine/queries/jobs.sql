@@ -280,7 +280,7 @@ where j.id = f.id and j.token = f.token and j.worker_id = :worker_id
     and j.state = 'running' and j.lease_expires_at > now()
 returning j.id;
 
--- name: hold_owner
+-- name: hold_owner!
 insert into held_owners (owner) values (:owner) on conflict (owner) do nothing;
 
 -- name: hold_jobs
@@ -309,7 +309,7 @@ where j.id in (
     ) w
 );
 
--- name: release_owner
+-- name: release_owner!
 delete from held_owners where owner = :owner;
 
 -- name: release_jobs

@@ -1,6 +1,6 @@
 -- Pools: definitions that can be edited while everything runs.
 
--- name: lock_pools
+-- name: lock_pools!
 -- One editor at a time, so that "exactly one catch-all" and "one pool for a match" are judged on what will stand.
 lock table pools in share row exclusive mode;
 
@@ -9,7 +9,7 @@ select name, matches, processor, concurrency, timeout_seconds, max_attempts, lea
     backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds
 from pools order by matches = '{}', name;
 
--- name: put_pool
+-- name: put_pool!
 insert into pools (name, matches, processor, concurrency, timeout_seconds, max_attempts, lease_seconds, stale_seconds,
     retry, backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds)
 values (:name, :matches::text[], :processor, :concurrency, :timeout_seconds, :max_attempts, :lease_seconds,
@@ -21,10 +21,10 @@ on conflict (name) do update set matches = excluded.matches, processor = exclude
     backoff_limit_seconds = excluded.backoff_limit_seconds, memory_bytes = excluded.memory_bytes,
     gpu = excluded.gpu, forget_after_seconds = excluded.forget_after_seconds, updated_at = now();
 
--- name: drop_pools
+-- name: drop_pools!
 delete from pools where name = any (:names::text[]);
 
--- name: move_jobs
+-- name: move_jobs!
 -- Waiting jobs of pools that go, to the catch-all, in the transaction that drops them.
 update jobs set pool = :to_pool where pool = any (:names::text[]) and state in ('queued', 'scheduled', 'held');
 

@@ -109,7 +109,7 @@ delete from events where id in (
     select id from events where created_at < now() - make_interval(hours => 1) * :keep_hours::float8 limit :batch
 );
 
--- name: forget_throughput
+-- name: forget_throughput!
 delete from throughput where minute < now() - interval '7 days';
 
 -- name: forget_workers
@@ -118,11 +118,11 @@ delete from workers w where type = 'local' and state = 'offline'
     and coalesce(heartbeat_at, registered_at) < now() - interval '1 day'
     and not exists (select from jobs where jobs.state = 'running' and jobs.worker_id = w.id);
 
--- name: note_server_start
+-- name: note_server_start!
 insert into counters (name, value) values ('server_started_at', (extract(epoch from now()) * 1000000)::bigint)
 on conflict (name) do update set value = excluded.value;
 
--- name: count
+-- name: count!
 insert into counters as c (name, value) values (:name, :amount)
 on conflict (name) do update set value = c.value + excluded.value;
 

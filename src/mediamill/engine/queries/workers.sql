@@ -6,7 +6,7 @@ values (:name, :type, 'active', :hostname, :process, :pools::text[], :capabiliti
     case when :type::text = 'local' then now() end)
 returning id;
 
--- name: insert_key
+-- name: insert_key!
 insert into worker_keys (prefix, hash, worker_id) values (:prefix, :hash, :worker_id);
 
 -- name: find_keys
@@ -14,7 +14,7 @@ insert into worker_keys (prefix, hash, worker_id) values (:prefix, :hash, :worke
 select k.hash, k.worker_id, k.revoked_at, w.name, w.state from worker_keys k join workers w on w.id = k.worker_id
 where k.prefix = :prefix;
 
--- name: revoke_keys
+-- name: revoke_keys!
 update worker_keys set revoked_at = now() where worker_id = :worker_id and revoked_at is null;
 
 -- name: take_session_lock
@@ -71,5 +71,5 @@ select exists (
         and heartbeat_at > now() - 2 * make_interval(secs => :heartbeat_seconds)
 );
 
--- name: tell
+-- name: tell!
 insert into events (topic, subject, data) values (:topic, :subject, :data::jsonb);
