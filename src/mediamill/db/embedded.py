@@ -21,7 +21,7 @@ from urllib.parse import quote
 from mediamill.db import file_lock, postmaster
 from mediamill.db.cluster import Cluster
 from mediamill.db.postmaster import PidFile
-from mediamill.db.root_user import OTHER_WAY, EmbeddedServerError, server_account
+from mediamill.db.root_user import EmbeddedServerError, server_account
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError", "ServerUse", "postmaster_pid", "stop_immediately"]
 
@@ -213,7 +213,7 @@ def _fix_for(complaint: str) -> str:
         ("Read-only file system", "set MEDIAMILL_DATA to a folder that can be written"),
         ("Not a directory", "set MEDIAMILL_DATA to a folder"),
         ("look up effective user", "give the user that runs mediamill a name in /etc/passwd"),
-        ("ermission", f"let this user write there, or {OTHER_WAY}"),
+        ("ermission", "let this user write there, or choose another MEDIAMILL_DATA"),
     ):
         if sign in complaint:
             return fix
