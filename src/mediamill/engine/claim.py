@@ -6,13 +6,18 @@ begins: one that is lost with a crash is only claimed again, and its token no lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from mediamill.db.connection import Connection, RawConnection, connect
+from mediamill.db.connection import Connection, Database, RawConnection, connect
 from mediamill.engine import store
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
+from mediamill.engine.recovery.stragglers import hold_stragglers
+from mediamill.engine.recovery.sweep import do_waiting_chores
+from mediamill.engine.rules import Engine
 
 OWNER_WINDOW = 256
 
@@ -44,7 +49,8 @@ class Claimer:
     kinds: Kinds
     gpu: bool = False
     heartbeat_seconds: float = 30
-    last_owners: dict[str, str] | None = None
+    last_owners: dict[str, str] = field(default_factory=dict)
+    looked_at: float = 0.0
 
     async def claim_jobs(self, connection: Connection, pool: Pool, amount: int) -> list[ClaimedJob]:
         """Up to `amount` jobs of a pool, oldest first, owners in turn."""
@@ -58,8 +64,6 @@ class Claimer:
             return jobs
 
     async def _claim(self, connection: Connection, pool: Pool, amount: int) -> list[ClaimedJob]:
-        if self.last_owners is None:
-            self.last_owners = {}
         rows = await store.jobs.claim_jobs.rows(
             connection,
             pool=pool.name,
@@ -97,3 +101,29 @@ class Claimer:
                 heartbeat_seconds=self.heartbeat_seconds,
             )
         )
+
+
+CHORES_SECONDS = 1.0
+
+
+async def claim_with_chores(
+    database: Database, connection: Connection, engine: Engine, claimer: Claimer, pool: Pool, amount: int
+) -> tuple[list[ClaimedJob], datetime | None]:
+    """A claim as every worker makes it: with a look at what is expired, exhausted or due, once a second at most.
+
+    An empty claim looks in any case, and claims again if something was put right. With the jobs comes the time
+    when the next scheduled one is due.
+    """
+    due_at = None
+    if time.monotonic() - claimer.looked_at >= CHORES_SECONDS:
+        due_at = await do_waiting_chores(database, engine)
+        claimer.looked_at = time.monotonic()
+    jobs = await claimer.claim_jobs(connection, pool, amount)
+    if jobs or amount < 1:
+        return jobs, due_at
+    due_at = await do_waiting_chores(database, engine)
+    if await store.jobs.is_waiting.value(connection, pool=pool.name):
+        async with database.transaction() as other:
+            await hold_stragglers(other, engine)
+        jobs = await claimer.claim_jobs(connection, pool, amount)
+    return jobs, due_at

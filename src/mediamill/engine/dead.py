@@ -80,6 +80,8 @@ async def purge_jobs(
     kind: str | None = None,
     owner: str | None = None,
 ) -> list[int]:
-    """Throw away jobs that wait. What runs is left alone."""
+    """Throw away jobs that wait, their subjects told. What runs is left alone."""
     rows = await store.watch.purge_jobs.rows(connection, ids=ids, kind=kind, owner=owner, amount=ALL)
+    purged = [store.moved(row, reason="purged", error="purged", final=True) for row in rows]
+    await call_hooks(connection, engine.kinds, "on_failed", purged)
     return [row["id"] for row in rows]

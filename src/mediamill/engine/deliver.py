@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 
 from mediamill.db.connection import LOST, Connection, Database
+from mediamill.db.notify import Listener
 from mediamill.engine import store
 from mediamill.engine.kinds import call_hooks
 from mediamill.engine.model import Failure, Moved
@@ -15,6 +18,7 @@ from mediamill.engine.settle import bury_jobs
 log = logging.getLogger(__name__)
 
 BATCH = 100
+POLL_SECONDS = 5.0
 
 
 async def deliver_results(database: Database, engine: Engine) -> int:
@@ -64,3 +68,24 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
             break
         delivered += count
     return delivered
+
+
+async def deliver_forever(database: Database, engine: Engine) -> None:
+    """The background task of the server: woken when a result is saved, with a look now and then in any case."""
+    waiting = asyncio.Event()
+    listener = Listener(database.url, ["mediamill_results"], lambda *_: waiting.set(), name="mediamill deliveries")
+    await listener.start()
+    try:
+        while True:
+            waiting.clear()
+            try:
+                while await deliver_results(database, engine):
+                    pass
+            except LOST as error:
+                log.debug("delivery: the database is away: %s", error)
+            except Exception:
+                log.exception("the delivery failed")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(waiting.wait(), POLL_SECONDS)
+    finally:
+        await listener.close()

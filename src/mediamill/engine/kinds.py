@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
-from mediamill.errors import InvalidError, NotFoundError
+from mediamill.errors import InvalidError, NotFoundError, RetryLaterError
 
 Hook = Callable[[Connection, Sequence[Moved]], Awaitable[None]]
 
@@ -91,6 +91,13 @@ class Kinds:
                 else f"known kinds: {', '.join(sorted(self._kinds)) or 'none'}"
             )
             raise UnknownKindError(f"there is no job kind named {name}", fix=hint) from None
+
+    def get_or_retry(self, name: str) -> JobKind:
+        """The kind of that name; one that this worker does not know may be known to another: try again later."""
+        try:
+            return self.get(name)
+        except UnknownKindError as error:
+            raise RetryLaterError(f"this worker does not know the job kind {name}") from error
 
     def find(self, name: str) -> JobKind:
         """The kind of that name, or one without hooks: a job of a kind from elsewhere must still be movable."""

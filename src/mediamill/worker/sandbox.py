@@ -229,15 +229,13 @@ class Sandbox:
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
             if not waiter.cancelled() and waiter.exception() is None:
                 self._put_back(waiter.result())
             raise
 
     def _serve(self) -> None:
         while self._waiting:
-            if self._waiting[0].done():  # cancelled
+            if self._waiting[0].done():  # cancelled while it waited
                 self._waiting.popleft()
             elif (child := self._pick()) is not None:
                 self._waiting.popleft().set_result(child)

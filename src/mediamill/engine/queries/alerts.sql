@@ -12,9 +12,16 @@ with allowed as (
 insert into alerts (type, data) select :type, :data::jsonb from allowed where suppressed = 0
 returning id, pg_notify('mediamill_alerts', '');
 
--- name: lock_waiting
-select id, type, data, tries, created_at from alerts where sent_at is null and try_after <= now()
-order by id limit :batch for update skip locked;
+-- name: take_waiting
+-- Taken by pushing its next try forward: no lock is held while the webhook is called, two senders never send
+-- one alert at once, and one that dies in between leaves it to come due again.
+update alerts a set try_after = now() + make_interval(secs => :lease_seconds)
+from (
+    select id from alerts where sent_at is null and try_after <= now()
+    order by try_after, id limit 1 for update skip locked
+) due
+where a.id = due.id
+returning a.id, a.type, a.data, a.tries, a.created_at;
 
 -- name: mark_sent!
 update alerts set sent_at = now(), tries = tries + 1, last_error = null where id = :id;

@@ -108,7 +108,7 @@ delete from jobs where id in (
         and (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or kind = :kind)
         and (:owner::text is null or owner = :owner)
     order by id limit :amount for update skip locked
-) returning id;
+) returning *;
 
 -- name: throughput_since
 select minute, pool, sum(completed)::bigint as completed, sum(failed)::bigint as failed

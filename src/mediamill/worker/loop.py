@@ -1,0 +1,257 @@
+"""The worker process: register, hold the session, serve the pools, beat, obey, leave in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mediamill.db.connection import LOST, Database, RawConnection
+from mediamill.db.notify import Listener
+from mediamill.engine import workers
+from mediamill.engine.alerts import raise_alert
+from mediamill.engine.claim import Claimer
+from mediamill.engine.model import Command, WorkerState
+from mediamill.engine.pools import Pool, list_pools
+from mediamill.engine.recovery.sweep import recover_at_start, sweep_forever
+from mediamill.engine.rules import Engine
+from mediamill.worker.lane import Lane
+from mediamill.worker.run import Runner
+from mediamill.worker.source import LocalSource
+
+log = logging.getLogger(__name__)
+
+CHANNELS = ("mediamill_jobs", "mediamill_pools", "mediamill_workers")
+
+
+@dataclass(slots=True)
+class WorkerPlan:
+    """What a worker is told when it starts."""
+
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    pools: tuple[str, ...] = ()
+    gpu: bool = False
+    scratch: Path = Path("scratch")
+    dump: Callable[[int], object] | None = None
+
+
+class Worker:
+    """A local worker: it talks to the database directly."""
+
+    def __init__(self, database: Database, engine: Engine, plan: WorkerPlan) -> None:
+        self.id = 0
+        self._database, self._engine, self._plan = database, engine, plan
+        self._lanes: dict[str, Lane] = {}
+        self._paused = False
+        self._signals = 0
+        self._leaving, self._aborting, self._beat = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def run(self) -> None:
+        """From start to end."""
+        await self._register()
+        await self._open_session()
+        await recover_at_start(self._database, self._engine)
+        await self._serve_pools()
+        self._start_background()
+        log.info("worker %s (%d) is ready, pools: %s", self._plan.name, self.id, ", ".join(self._lanes))
+        await self._leaving.wait()
+        await self._finish_what_runs()
+        await self._leave()
+
+    def stop(self) -> None:
+        """Finish what runs; a second time: stop at once and hand the claims back."""
+        self._signals += 1
+        self._leaving.set()
+        if self._signals > 1:
+            self._aborting.set()
+
+    def obey_signals(self) -> None:
+        """SIGINT and SIGTERM are the same as the shutdown command."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    # -- steps
+
+    async def _register(self) -> None:
+        async with self._database.transaction() as connection:
+            self.id = await workers.register_worker(
+                connection,
+                name=self._plan.name,
+                pools=self._plan.pools,
+                capabilities={"gpu": self._plan.gpu},
+                metadata={"pid": os.getpid()},
+            )
+            await raise_alert(connection, self._engine, "worker_startup", {"worker": self._plan.name})
+        self._source = LocalSource(
+            self._database,
+            self._engine,
+            Claimer(
+                self.id, self._plan.name, self._engine.kinds, self._plan.gpu, self._engine.heartbeat_seconds
+            ),
+        )
+        self._runner = Runner(self._engine, self._plan.scratch)
+
+    async def _open_session(self) -> None:
+        self._listener = Listener(
+            self._database.url, CHANNELS, self._hear, name=f"worker {self.id}", on_connected=self._show_life
+        )
+        await self._listener.start()
+
+    async def _show_life(self, connection: RawConnection) -> None:
+        await workers.take_session_lock(connection, self.id)
+        self._beat.set()
+
+    async def _serve_pools(self) -> None:
+        async with self._database.connection() as connection:
+            pools = [pool for pool in await list_pools(connection) if self._serves(pool)]
+        for name in [name for name in self._lanes if name not in {pool.name for pool in pools}]:
+            await self._lanes.pop(name).finish()
+            await self._runner.close_pool(name)
+        for pool in pools:
+            if pool.name in self._lanes:
+                self._lanes[pool.name].resize(pool)
+            else:
+                lane = Lane(pool, self._source, self._engine, self._runner, self._note_change)
+                self._lanes[pool.name] = lane
+                lane.start()
+                self._tasks.append(asyncio.create_task(self._runner.warm_up(pool)))
+
+    def _serves(self, pool: Pool) -> bool:
+        return not self._plan.pools or pool.name in self._plan.pools
+
+    def _start_background(self) -> None:
+        self._tasks += [
+            asyncio.create_task(self._beat_forever(), name="heartbeat"),
+            asyncio.create_task(sweep_forever(self._database, self._engine), name="sweep"),
+        ]
+
+    async def _finish_what_runs(self) -> None:
+        log.info("worker %s finishes what runs and leaves", self._plan.name)
+        finishing = asyncio.create_task(self._finish_lanes())
+        aborting = asyncio.create_task(self._aborting.wait())
+        await asyncio.wait({finishing, aborting}, return_when=asyncio.FIRST_COMPLETED)
+        aborting.cancel()
+        if not finishing.done():
+            log.warning("worker %s stops at once and hands its jobs back", self._plan.name)
+            await asyncio.gather(*(lane.abort() for lane in self._lanes.values()))
+            finishing.cancel()
+        await asyncio.gather(finishing, return_exceptions=True)
+
+    async def _finish_lanes(self) -> None:
+        await asyncio.gather(*(lane.finish() for lane in self._lanes.values()))
+
+    async def _leave(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._runner.close()
+        with contextlib.suppress(*LOST):
+            async with asyncio.timeout(5), self._database.transaction() as connection:
+                await workers.set_state(connection, self.id, self._plan.name, WorkerState.OFFLINE)
+                await raise_alert(connection, self._engine, "worker_shutdown", {"worker": self._plan.name})
+        await self._listener.close()
+        await self._source.close()
+
+    # -- hearing and obeying
+
+    def _hear(self, channel: str, payload: str) -> None:
+        if channel == "mediamill_jobs":
+            if payload in self._lanes:
+                self._lanes[payload].wake()
+        elif channel == "mediamill_pools":
+            self._tasks.append(asyncio.create_task(self._reload_pools()))
+        elif channel == "mediamill_workers":
+            if payload == str(self.id):
+                self._beat.set()
+        else:  # a new session: anything may have been missed
+            for lane in self._lanes.values():
+                lane.wake()
+
+    async def _reload_pools(self) -> None:
+        try:
+            await self._serve_pools()
+        except LOST:
+            log.debug("pools could not be read; the next session reads them")
+        except Exception:
+            log.exception("pools could not be read")
+
+    async def _obey(self, command: Command | None) -> None:
+        match command:
+            case Command.PAUSE:
+                self._paused = True
+                await asyncio.gather(*(lane.pause() for lane in self._lanes.values()))
+            case Command.RESUME:
+                self._paused = False
+                for lane in self._lanes.values():
+                    lane.resume()
+            case Command.SHUTDOWN:
+                self.stop()
+            case Command.FORENSIC_DUMP:
+                if self._plan.dump is not None:
+                    self._plan.dump(self.id)
+            case None:
+                return
+        log.info("worker %s was told to %s", self._plan.name, command)
+        self._beat.set()
+
+    # -- heartbeat
+
+    def _note_change(self) -> None:
+        """Busy or idle: said soon, but not for every job."""
+        if self._state() != self._said:
+            self._beat.set()
+
+    _said = WorkerState.ACTIVE
+
+    def _state(self) -> WorkerState:
+        if self._paused:
+            return WorkerState.PAUSED
+        busy = any(lane.running for lane in self._lanes.values())
+        return WorkerState.BUSY if busy else WorkerState.IDLE
+
+    async def _beat_forever(self) -> None:
+        while True:
+            self._beat.clear()
+            try:
+                await self._beat_once()
+            except LOST as error:
+                log.debug("heartbeat: the database is away: %s", error)
+            except Exception:
+                log.exception("the heartbeat failed")
+            await asyncio.sleep(min(0.5, self._engine.heartbeat_seconds))
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._beat.wait(), self._engine.heartbeat_seconds)
+
+    async def _beat_once(self) -> None:
+        state, running = self._state(), [job.id for lane in self._lanes.values() for job in lane.running]
+        async with self._database.connection() as connection:
+            heard = await workers.heartbeat(
+                connection,
+                self.id,
+                state=state,
+                current_job_id=running[0] if running else None,
+                stats=self._stats(len(running)),
+            )
+        self._said = state
+        if heard.state is WorkerState.DISABLED and not self._paused:
+            await self._obey(Command.PAUSE)
+        await self._obey(heard.command)
+
+    def _stats(self, running: int) -> dict[str, Any]:
+        lanes = self._lanes.values()
+        return {
+            "running": running,
+            "completed": sum(lane.completed for lane in lanes),
+            "failed": sum(lane.failed for lane in lanes),
+            "claims_lost": sum(lane.lost for lane in lanes),
+            "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }

@@ -1,0 +1,132 @@
+"""Where a worker's jobs come from and where their outcomes go. Local: the database. Remote (later): HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from mediamill.db.connection import LOST, Database, RawConnection
+from mediamill.engine import lease, settle
+from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims
+from mediamill.engine.model import ClaimedJob, Failure
+from mediamill.engine.pools import Pool
+from mediamill.engine.rules import Engine
+from mediamill.engine.settle import Finish, Settled
+
+T = TypeVar("T")
+
+
+class Source(Protocol):
+    """What the worker's loop needs; everything may raise one of `LOST` while the other side is away."""
+
+    async def claim(self, pool: Pool, amount: int) -> tuple[list[ClaimedJob], datetime | None]:
+        """Jobs, or none and the time when the next scheduled one comes due."""
+
+    async def finish(self, finishes: Sequence[Finish]) -> Settled:
+        """Outcomes that are saved when this returns."""
+
+    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
+        """A failed attempt; False if the claim was lost."""
+
+    async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
+        """Progress; ClaimLostError if the claim was lost."""
+
+    async def extend(self, jobs: Sequence[ClaimedJob], pool: Pool) -> set[int]:
+        """Signs of life; the ids that are still held."""
+
+    async def hand_back(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Unfinished jobs, for another worker."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class LocalSource:
+    """Claims on one connection whose commits need not reach the disk, plain finishes on one whose must."""
+
+    def __init__(self, database: Database, engine: Engine, claimer: Claimer) -> None:
+        self._database = database
+        self._engine = engine
+        self._claimer = claimer
+        self._claims = _Session(lambda: connect_for_claims(database.url, durable=False))
+        self._finishes = _Session(lambda: connect_for_claims(database.url, durable=True))
+
+    async def claim(self, pool: Pool, amount: int) -> tuple[list[ClaimedJob], datetime | None]:
+        """See Source."""
+        return await self._claims.use(
+            lambda connection: claim_with_chores(
+                self._database, connection, self._engine, self._claimer, pool, amount
+            )
+        )
+
+    async def finish(self, finishes: Sequence[Finish]) -> Settled:
+        """See Source. Kinds without hooks go together in one statement, the others in one transaction."""
+        worker_id, kinds = self._claimer.worker_id, self._engine.kinds
+        plain = [finish for finish in finishes if kinds.find(finish.job.kind).is_plain]
+        together = Settled()
+        if plain:
+            together = await self._finishes.use(
+                lambda connection: settle.finish_plain_jobs(connection, worker_id, plain)
+            )
+        if len(plain) < len(finishes):
+            others = [finish for finish in finishes if not kinds.find(finish.job.kind).is_plain]
+            more = await settle.finish_jobs(self._database, self._engine, worker_id, others)
+            together = Settled(together.done | more.done, together.lost | more.lost, more.failed)
+        return together
+
+    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
+        """See Source."""
+        async with self._database.transaction() as connection:
+            return await settle.fail_job(connection, self._engine, job, failure, pool)
+
+    async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
+        """See Source."""
+        async with self._database.connection() as connection:
+            await lease.report_progress(connection, job.claim, lease_seconds=pool.lease_seconds, **progress)
+
+    async def extend(self, jobs: Sequence[ClaimedJob], pool: Pool) -> set[int]:
+        """See Source."""
+        async with self._database.connection() as connection:
+            return await lease.extend_leases(
+                connection,
+                [job.claim for job in jobs],
+                worker_id=self._claimer.worker_id,
+                lease_seconds=pool.lease_seconds,
+            )
+
+    async def hand_back(self, jobs: Sequence[ClaimedJob]) -> None:
+        """See Source."""
+        await settle.hand_back(self._database, self._engine, self._claimer.worker_id, jobs)
+
+    async def close(self) -> None:
+        """See Source."""
+        await self._claims.close()
+        await self._finishes.close()
+
+
+class _Session:
+    """One connection, used by one call at a time, made anew after a failure."""
+
+    def __init__(self, connect: Callable[[], Awaitable[RawConnection]]) -> None:
+        self._connect = connect
+        self._connection: RawConnection | None = None
+        self._lock = asyncio.Lock()
+
+    async def use(self, verb: Callable[[RawConnection], Awaitable[T]]) -> T:
+        async with self._lock:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await self._connect()
+            try:
+                return await verb(self._connection)
+            except (*LOST, asyncio.CancelledError):
+                self._connection.terminate()
+                self._connection = None
+                raise
+
+    async def close(self) -> None:
+        async with self._lock:
+            if self._connection is not None:
+                self._connection.terminate()
+                self._connection = None
