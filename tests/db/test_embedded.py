@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -293,6 +294,17 @@ def test_a_stale_pid_file_that_names_another_program_does_not_matter(used_data: 
     pid_file.write_text("")
     EmbeddedServer(used_data).start().close()
     assert postmaster_pid(used_data) is None
+
+
+def test_the_server_inherits_the_lock_that_says_it_lives_and_no_other(
+    lone_use: ServerUse, used_data: Path
+) -> None:
+    links = {str(link.readlink()) for link in Path(f"/proc/{postmaster_pid(used_data)}/fd").iterdir()}
+    assert {link for link in links if "/postgres." in link and not link.endswith(".log")} == {
+        str(used_data / "postgres.alive")
+    }
+    with (used_data / "postgres.alive").open("r+") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_no_tcp_port_is_open_unless_asked_for(lone_use: ServerUse, used_data: Path) -> None:
