@@ -1,40 +1,73 @@
-"""Alembic migrations, run under a lock so that two servers starting at once do it once."""
+"""Alembic migrations, run under a lock so that two servers starting at once do it once.
+
+Alembic and SQLAlchemy take a second to import: they are, only when the schema is not up to date.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
+import asyncpg
 
 from mediamill.db.connection import connect
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 0x6D65646961  # "media": the advisory lock of everything that changes the schema
+HEAD = "head"
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
     """Alembic's configuration, without an ini file."""
+    from alembic.config import Config
+
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     return config
 
 
-async def upgrade(url: str, revision: str = "head") -> None:
+def newest_revision() -> str:
+    """The revision that this code wants: files are named by revision, and their order is the history."""
+    return max(path.name.split("_")[0] for path in (FOLDER / "versions").glob("[0-9]*_*.py"))
+
+
+async def schema_revision(url: str) -> str | None:
+    """The revision that the database has; None for one without any schema of ours."""
+    connection = await connect(url, name="mediamill migrate")
+    try:
+        found = await connection.fetchval("select version_num from alembic_version")
+    except asyncpg.UndefinedTableError:
+        return None
+    finally:
+        await connection.close()
+    return None if found is None else str(found)
+
+
+async def upgrade(url: str, revision: str = HEAD) -> None:
     """Bring the schema up to a revision."""
+    if revision == HEAD and await schema_revision(url) == newest_revision():
+        return
+    from alembic import command
+
     await _migrate(url, command.upgrade, revision)
 
 
 async def downgrade(url: str, revision: str = "base") -> None:
     """Take the schema back to a revision."""
+    from alembic import command
+
     await _migrate(url, command.downgrade, revision)
 
 
 async def _migrate(url: str, verb: Any, revision: str) -> None:
+    from sqlalchemy import text
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
     def run(connection: Connection) -> None:
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": LOCK})
         verb(alembic_config(connection), revision)
