@@ -50,8 +50,8 @@ async def find_targets(url: str, *, allow_private: bool, resolve: Resolve | None
                 f"the webhook's host {parsed.host} is at {address}, which is not a public address",
                 fix="use a public address, or set MEDIAMILL_ALERT_ALLOW_PRIVATE=true",
             )
-    header = parsed.netloc.decode("ascii")
-    return [Target(parsed.copy_with(host=address), header, parsed.host) for address in addresses]
+    header, name = parsed.netloc.decode("ascii"), parsed.raw_host.decode("ascii")
+    return [Target(parsed.copy_with(host=address), header, name) for address in addresses]
 
 
 def is_public(address: str) -> bool:

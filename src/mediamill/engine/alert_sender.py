@@ -20,7 +20,7 @@ from standardwebhooks import Webhook
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
 from mediamill.engine import store
-from mediamill.engine.alert_address import AddressRefusedError, Resolve, Target, find_targets
+from mediamill.engine.alert_address import Resolve, Target, find_targets
 from mediamill.engine.alert_bodies import alert_body
 from mediamill.engine.model import backoff_seconds
 from mediamill.errors import InvalidError
@@ -183,7 +183,7 @@ def make_signer(secret: str) -> Any:
         # The cause may hold the secret.
         raise WebhookSecretInvalidError(
             "MEDIAMILL_ALERT_WEBHOOK_SECRET is not a secret of the Standard Webhooks scheme",
-            fix="make one: python -c \"import base64, os; print('whsec_' + base64.b64encode(os.urandom(32)).decode())\"",
+            fix="make one: whsec_ followed by 32 random bytes in base64 (openssl rand -base64 32)",
         ) from None
 
 
@@ -191,6 +191,3 @@ def _reason(error: Exception, settings: Settings) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {settings.alert_timeout_seconds:g} s"
     return str(error)[:500] or type(error).__name__
-
-
-__all__ = ["AddressRefusedError", "make_signer", "send_alerts_forever", "send_waiting"]
