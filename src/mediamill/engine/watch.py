@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.dead import UnknownJobError
+from mediamill.engine.model import WorkerState
 
 
 async def list_jobs(
@@ -39,6 +41,21 @@ async def show_job(connection: Connection, job_id: int) -> dict[str, Any]:
     raise UnknownJobError(f"there is no job {job_id}", fix="mediamill jobs list shows the jobs there are")
 
 
+async def job_states(connection: Connection, ids: Sequence[int]) -> dict[int, str | None]:
+    """The state of each of these jobs; None for one that there is not (any more)."""
+    rows = await store.watch.job_states.rows(connection, ids=list(ids))
+    return {row["id"]: row["state"] for row in rows}
+
+
+async def database_figures(connection: Connection) -> dict[str, Any]:
+    """The size of the database, and the transaction that has been open for longest."""
+    oldest = await store.watch.oldest_transaction.row(connection)
+    return {
+        "size_bytes": await store.watch.database_size.value(connection),
+        "oldest_transaction": None if oldest is None else dict(oldest),
+    }
+
+
 async def pool_depths(connection: Connection) -> list[dict[str, Any]]:
     """How many jobs of each pool wait, run, are held; and since when the oldest waits."""
     return [dict(row) for row in await store.watch.count_by_pool.rows(connection)]
@@ -66,3 +83,36 @@ async def overview(connection: Connection) -> dict[str, Any]:
         "counters": await counters(connection),
         "pools": await pool_depths(connection),
     }
+
+
+async def health_figures(connection: Connection) -> dict[str, int]:
+    """Workers that are there, jobs that wait."""
+    row = await store.watch.health_figures.row(connection)
+    assert row is not None
+    return dict(row)
+
+
+async def totals(connection: Connection) -> dict[str, int]:
+    """Jobs completed and failed since the beginning."""
+    row = await store.watch.totals.row(connection)
+    assert row is not None
+    return dict(row)
+
+
+async def count_workers(connection: Connection) -> dict[str, int]:
+    """How many workers are in each state."""
+    found = {row["state"]: row["workers"] for row in await store.watch.count_workers.rows(connection)}
+    return {state.value: found.get(state.value, 0) for state in WorkerState}
+
+
+async def database_facts(connection: Connection) -> dict[str, Any]:
+    """Version and size of the database."""
+    return {
+        "version": await store.watch.database_version.value(connection),
+        "size_bytes": await store.watch.database_size.value(connection),
+    }
+
+
+async def held_owners(connection: Connection) -> list[dict[str, Any]]:
+    """Owners on hold, since when, and how many of their jobs wait for them."""
+    return [dict(row) for row in await store.jobs.list_held_owners.rows(connection)]

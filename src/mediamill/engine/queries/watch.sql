@@ -60,6 +60,15 @@ select * from finished_jobs where id = :id;
 -- name: show_dead
 select * from dead_jobs where id = :id;
 
+-- name: job_states
+-- Where each of these jobs is, by one snapshot, so that a job on its way from table to table is seen once.
+select a.id, coalesce(
+    (select state from jobs j where j.id = a.id),
+    (select 'dead' from dead_jobs d where d.id = a.id),
+    (select 'finished' from finished_jobs f where f.id = a.id)
+) as state
+from unnest(:ids::bigint[]) as a (id);
+
 -- name: list_dead
 select id, kind, pool, owner, subject_id, attempts, max_attempts, reason, error, worker_name, created_at, failed_at
 from dead_jobs
@@ -137,3 +146,23 @@ order by xact_start limit 1;
 
 -- name: database_size
 select pg_database_size(current_database());
+
+-- name: health_figures
+select
+    (select count(*) from workers where state in ('active', 'idle', 'busy')) as active_workers,
+    (select count(*) from jobs where state in ('queued', 'scheduled')) as pending_jobs;
+
+-- name: totals
+-- Since the beginning: what the janitor has forgotten of the minutes is kept as two counters.
+select
+    coalesce(sum(completed), 0)::bigint
+        + coalesce((select value from counters where name = 'completed_before'), 0) as completed,
+    coalesce(sum(failed), 0)::bigint
+        + coalesce((select value from counters where name = 'failed_before'), 0) as failed
+from throughput;
+
+-- name: count_workers
+select state, count(*) as workers from workers group by state;
+
+-- name: database_version
+select current_setting('server_version');
