@@ -21,22 +21,29 @@ from mediamill.engine.rules import Engine
 
 OWNER_WINDOW = 256
 
-# The plan of the claim must not depend on what the statistics happened to say when it was first planned.
-CLAIM_SETTINGS = {
+# The plan of the hot statements must not depend on what the statistics happened to say when they were first
+# planned: a claim hops through the ready index, a finish looks its batch up by id and joins by hash.
+PLAIN_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
-    "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_material": "off",
     "enable_memoize": "off",
 }
 
 
-async def connect_for_claims(url: str, *, durable: bool) -> RawConnection:
-    """A connection that plans claims and plain finishes the same way whatever the table holds."""
+async def connect_for_claims(url: str) -> RawConnection:
+    """A connection for claims. They need not reach the disk: one that is lost is only claimed again."""
     return await connect(
-        url, name="mediamill claims", synchronous_commit="on" if durable else "off", **CLAIM_SETTINGS
+        url, name="mediamill claims", synchronous_commit="off", enable_hashjoin="off", **PLAIN_SETTINGS
+    )
+
+
+async def connect_for_finishes(url: str) -> RawConnection:
+    """A connection for plain finishes. What was told as done is on the disk."""
+    return await connect(
+        url, name="mediamill finishes", synchronous_commit="on", enable_nestloop="off", **PLAIN_SETTINGS
     )
 
 

@@ -162,6 +162,14 @@ async def find_worker(connection: Connection, who: str) -> int:
     return int(found)
 
 
+async def show_worker(connection: Connection, worker_id: int) -> dict[str, Any]:
+    """What a claim on a worker's behalf needs to know of it."""
+    row = await store.workers.show_worker.row(connection, worker_id=worker_id)
+    if row is None:
+        raise UnknownWorkerError(f"there is no worker {worker_id}", fix="register it")
+    return dict(row)
+
+
 async def give_command(connection: Connection, worker_id: int, command: Command) -> None:
     """Tell a worker something; it hears at once, or with its next heartbeat."""
     if await store.workers.give_command.value(connection, worker_id=worker_id, command=command.value) is None:

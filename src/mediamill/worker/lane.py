@@ -56,7 +56,8 @@ class Lane:
         self._claimed_at: dict[int, float] = {}
         self._slots: list[Slot] = []
         self._stopping = False
-        self._work, self._room, self._ended, self._settled = (asyncio.Event() for _ in range(4))
+        self._work, self._room, self._woken = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ended, self._settled = asyncio.Event(), asyncio.Event()
         self._rate, self._rate_at, self._rate_count = 0.0, time.monotonic(), 0
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -83,10 +84,11 @@ class Lane:
         for slot in self._slots[pool.concurrency :]:
             slot.leaving = True
         self._work.set()
-        self._room.set()
+        self.wake()
 
     def wake(self) -> None:
         """There may be something to claim."""
+        self._woken.set()
         self._room.set()
 
     @property
@@ -102,12 +104,12 @@ class Lane:
     def resume(self) -> None:
         """Claim again."""
         self.paused = False
-        self._room.set()
+        self.wake()
 
     async def finish(self) -> None:
         """Stop: what runs is finished and settled, what has not begun goes back."""
         self._stopping = True
-        self._room.set()
+        self.wake()
         self._work.set()
         await self._give_back_buffer()
         await asyncio.gather(*(slot.task for slot in self._slots if slot.task), return_exceptions=True)
@@ -136,17 +138,18 @@ class Lane:
             if want < 1:
                 await self._room.wait()
                 continue
+            self._woken.clear()
             try:
                 jobs, due_at = await self._source.claim(self.pool, want)
             except LOST as error:
                 log.debug("claim: the database is away: %s", error)
-                await self._wait_for_room(1.0)
+                await self._wait_for_wake(1.0)
                 continue
             if jobs:
                 self._take(jobs)
             else:
                 log.debug("pool %s: nothing waits", self.pool.name)
-                await self._wait_for_room(_seconds_until(due_at))
+                await self._wait_for_wake(_seconds_until(due_at))
 
     def _take(self, jobs: list[ClaimedJob]) -> None:
         if self._stopping or self.paused:
@@ -172,9 +175,10 @@ class Lane:
         # Small claims are not worth their round trip while there is still work in the buffer.
         return room if not self._buffer or room >= max(1, ahead // 2) else 0
 
-    async def _wait_for_room(self, seconds: float) -> None:
+    async def _wait_for_wake(self, seconds: float) -> None:
+        """Nothing waits: until a notification, or the time when there may be something without one."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._room.wait(), seconds)
+            await asyncio.wait_for(self._woken.wait(), seconds)
 
     async def _give_back_buffer(self) -> None:
         jobs = list(self._buffer)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from mediamill.db.connection import LOST, Database, RawConnection
 from mediamill.engine import lease, settle
-from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims
+from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims, connect_for_finishes
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
@@ -50,8 +50,8 @@ class LocalSource:
         self._database = database
         self._engine = engine
         self._claimer = claimer
-        self._claims = _Session(lambda: connect_for_claims(database.url, durable=False))
-        self._finishes = _Session(lambda: connect_for_claims(database.url, durable=True))
+        self._claims = _Session(lambda: connect_for_claims(database.url))
+        self._finishes = _Session(lambda: connect_for_finishes(database.url))
 
     async def claim(self, pool: Pool, amount: int) -> tuple[list[ClaimedJob], datetime | None]:
         """See Source."""

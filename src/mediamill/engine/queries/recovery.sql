@@ -110,7 +110,15 @@ delete from events where id in (
 );
 
 -- name: forget_throughput!
-delete from throughput where minute < now() - interval '7 days';
+-- Their sums stay, so that the totals of the metrics never fall.
+with gone as (
+    delete from throughput where minute < now() - interval '7 days' returning completed, failed
+)
+insert into counters as c (name, value)
+select f.name, f.value
+from (select sum(completed) as completed, sum(failed) as failed from gone having count(*) > 0) s
+cross join lateral (values ('completed_before', s.completed), ('failed_before', s.failed)) as f (name, value)
+on conflict (name) do update set value = c.value + excluded.value;
 
 -- name: forget_workers
 -- Rows of local workers that have been gone for a day; a registered remote one stays.
