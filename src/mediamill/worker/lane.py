@@ -44,12 +44,20 @@ class Lane:
     """One pool on one worker."""
 
     def __init__(
-        self, pool: Pool, source: Source, engine: Engine, runner: Runner, changed: Callable[[], None]
+        self,
+        pool: Pool,
+        source: Source,
+        engine: Engine,
+        runner: Runner,
+        *,
+        changed: Callable[[], None],
+        crashed: Callable[[BaseException], None],
     ) -> None:
         self.pool = pool
         self.completed = self.failed = self.lost = 0
         self.paused = False
-        self._source, self._engine, self._runner, self._changed = source, engine, runner, changed
+        self._source, self._engine, self._runner = source, engine, runner
+        self._changed, self._crashed = changed, crashed
         self._buffer: deque[ClaimedJob] = deque()
         self._outcomes: list[Finish | tuple[ClaimedJob, Failure]] = []
         self._unsettled: list[ClaimedJob] = []
@@ -71,15 +79,25 @@ class Lane:
             self._keep_forever(),
             self._watch_forever(),
         )
-        self._tasks = [asyncio.create_task(_logged(loop), name=f"lane {self.pool.name}") for loop in loops]
+        self._tasks = [self._begin(loop) for loop in loops]
         self.resize(self.pool)
+
+    def _begin(self, loop: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A loop that must not end by itself: if one fails, the whole worker is told."""
+        task = asyncio.create_task(loop, name=f"lane {self.pool.name}")
+        task.add_done_callback(self._look_at_end)
+        return task
+
+    def _look_at_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crashed(error)
 
     def resize(self, pool: Pool) -> None:
         """The pool was edited: limits for what starts from now on, more or fewer slots."""
         self.pool = pool
         while len(self._slots) < pool.concurrency:
             slot = Slot()
-            slot.task = asyncio.create_task(self._run_slot(slot))
+            slot.task = self._begin(self._run_slot(slot))
             self._slots.append(slot)
         for slot in self._slots[pool.concurrency :]:
             slot.leaving = True
@@ -346,13 +364,3 @@ def _seconds_until(due_at: datetime | None) -> float:
     if due_at is None:
         return POLL_SECONDS
     return min(POLL_SECONDS, max(0.02, (due_at - datetime.now(UTC)).total_seconds()))
-
-
-async def _logged(loop: Coroutine[Any, Any, None]) -> None:
-    try:
-        await loop
-    except asyncio.CancelledError:
-        raise
-    except Exception:
-        log.critical("a loop of a lane ended unexpectedly", exc_info=True)
-        raise

@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mediamill.db.notify import Listener
 from mediamill.engine import workers
 from mediamill.engine.alerts import raise_alert
 from mediamill.engine.claim import Claimer
+from mediamill.engine.flight_log import FlightLog, dump_on_crash
 from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool, list_pools
 from mediamill.engine.recovery.sweep import recover_at_start, sweep_forever
@@ -39,8 +39,8 @@ class WorkerPlan:
     name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
     pools: tuple[str, ...] = ()
     gpu: bool = False
-    scratch: Path = Path("scratch")
-    dump: Callable[[int], object] | None = None
+    data_folder: Path = Path("data")
+    flight: FlightLog | None = None
 
 
 class Worker:
@@ -54,6 +54,7 @@ class Worker:
         self._signals = 0
         self._leaving, self._aborting, self._beat = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
+        self._crashed: BaseException | None = None
 
     async def run(self) -> None:
         """From start to end."""
@@ -66,6 +67,8 @@ class Worker:
         await self._leaving.wait()
         await self._finish_what_runs()
         await self._leave()
+        if self._crashed is not None:
+            raise self._crashed
 
     def stop(self) -> None:
         """Finish what runs; a second time: stop at once and hand the claims back."""
@@ -73,6 +76,13 @@ class Worker:
         self._leaving.set()
         if self._signals > 1:
             self._aborting.set()
+
+    def _crash(self, error: BaseException) -> None:
+        """A fault of ours: hand everything back, and end with it, so that the flight log is written."""
+        log.critical("the worker fails: %s", error, exc_info=error)
+        self._crashed = self._crashed or error
+        self._leaving.set()
+        self._aborting.set()
 
     def obey_signals(self) -> None:
         """SIGINT and SIGTERM are the same as the shutdown command."""
@@ -98,7 +108,9 @@ class Worker:
                 self.id, self._plan.name, self._engine.kinds, self._plan.gpu, self._engine.heartbeat_seconds
             ),
         )
-        self._runner = Runner(self._engine, self._plan.scratch)
+        self._runner = Runner(self._engine, self._plan.data_folder / "scratch")
+        if self._plan.flight is not None:
+            dump_on_crash(self._plan.flight, self._plan.data_folder, self.id, asyncio.get_running_loop())
 
     async def _open_session(self) -> None:
         self._listener = Listener(
@@ -120,7 +132,14 @@ class Worker:
             if pool.name in self._lanes:
                 self._lanes[pool.name].resize(pool)
             else:
-                lane = Lane(pool, self._source, self._engine, self._runner, self._note_change)
+                lane = Lane(
+                    pool,
+                    self._source,
+                    self._engine,
+                    self._runner,
+                    changed=self._note_change,
+                    crashed=self._crash,
+                )
                 self._lanes[pool.name] = lane
                 lane.start()
                 self._tasks.append(asyncio.create_task(self._runner.warm_up(pool)))
@@ -196,8 +215,8 @@ class Worker:
             case Command.SHUTDOWN:
                 self.stop()
             case Command.FORENSIC_DUMP:
-                if self._plan.dump is not None:
-                    self._plan.dump(self.id)
+                if self._plan.flight is not None:
+                    await asyncio.to_thread(self._plan.flight.dump, self._plan.data_folder, self.id)
             case None:
                 return
         log.info("worker %s was told to %s", self._plan.name, command)

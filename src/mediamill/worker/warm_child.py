@@ -120,7 +120,7 @@ class WarmChild:
         """The error for a child that went wrong, with the last that it printed."""
         self._read_noise()
         tail = self._tail.decode("utf-8", "replace").replace("\0", "\\0").strip()
-        lines = " | ".join(line.strip() for line in tail.splitlines()[-3:])
+        lines = _telling_lines(tail)
         kind = failures.ProcessorCrashedError if self.ready else failures.ProcessorStartError
         message = f"processor {self.plan.processor!r} {what}"
         return kind(f"{message}: {lines}" if lines else message, traceback=tail or None)
@@ -301,6 +301,13 @@ class WarmChild:
         return failures.ProcessorTimeoutError(
             f"the processor did not end {late} and was killed", traceback=tail or None
         )
+
+
+def _telling_lines(tail: str) -> str:
+    """The last three lines; of a dump by faulthandler those where it happened, which come first."""
+    _, found, dump = tail.rpartition("(most recent call first):\n")
+    lines = dump.splitlines()[:3] if found else tail.splitlines()[-3:]
+    return " | ".join(line.strip() for line in lines)
 
 
 def _error_from(failed: Failed, limits: Limits) -> Exception:

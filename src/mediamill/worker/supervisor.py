@@ -1,0 +1,80 @@
+"""Keeps a number of worker processes running: starts them, starts them again when they die, stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+SUPERVISED = "MEDIAMILL_SUPERVISOR_PID"
+LONGEST_PAUSE_SECONDS = 30.0
+STEADY_SECONDS = 30.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Supervisor:
+    """One process per worker. A worker that was told to shut down, and left in order, is not started again."""
+
+    def __init__(self, processes: int, environment: Mapping[str, str] | None = None) -> None:
+        self._processes = processes
+        self._environment = {**os.environ, **(environment or {}), SUPERVISED: str(os.getpid())}
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start them all."""
+        self._tasks = [asyncio.create_task(self._keep(number)) for number in range(self._processes)]
+
+    async def stop(self) -> None:
+        """Let them finish what runs."""
+        self.signal(signal.SIGTERM)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def signal(self, number: signal.Signals) -> None:
+        """To every worker; none is started again."""
+        self._stopping = True
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+        for task in self._tasks:
+            if not self._running:
+                task.cancel()
+
+    async def _keep(self, number: int) -> None:
+        pause, loop = 0.5, asyncio.get_running_loop()
+        while not self._stopping:
+            started_at = loop.time()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mediamill", "worker", env=self._environment, start_new_session=True
+            )
+            self._running[number] = process
+            if self._stopping:  # told while it was being started
+                process.terminate()
+            code = await process.wait()
+            del self._running[number]
+            if code == 0 or self._stopping:
+                return
+            pause = (
+                0.5 if loop.time() - started_at > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            )
+            log.warning("a worker ended with %d and is started again in %g s", code, pause)
+            await asyncio.sleep(pause)
+
+
+def follow_supervisor() -> None:
+    """In a worker that was started by a supervisor: leave in good order when the supervisor dies."""
+    parent = os.environ.get(SUPERVISED)
+    if parent is None:
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGTERM)
