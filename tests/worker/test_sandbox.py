@@ -11,14 +11,12 @@ import psutil
 import pytest
 
 from mediamill.errors import GiveUpError, RetryLaterError
-from mediamill.processors.registry import UnknownProcessorError
 from mediamill.worker.sandbox import (
     InvalidOutputError,
     Limits,
     MemoryLimitError,
     ProcessorCrashedError,
     ProcessorFailedError,
-    ProcessorStartError,
     ProcessorTimeoutError,
     Report,
     Sandbox,
@@ -102,6 +100,16 @@ async def test_a_report_that_the_worker_cannot_take_does_not_harm_the_job(tmp_pa
     assert output.result == {"ok": True}
 
 
+async def test_reports_of_a_thread_that_an_earlier_job_left_are_dropped(tmp_path: Path) -> None:
+    reports = Reports()
+    async with opened(tmp_path) as sandbox:
+        pid = await pid_of(sandbox)
+        await do(sandbox, "haunt")
+        given = SandboxJob(payload={"do": "report", "seconds": 0.1, "about": True})
+        assert (await sandbox.run(given, reports)).result["pid"] == pid
+    assert {report.step for report in reports} == {"step 1", "step 2", "step 3"}
+
+
 @pytest.mark.spec("E7")
 async def test_failures_are_told_apart_by_type_and_carry_the_traceback(tmp_path: Path) -> None:
     async with opened(tmp_path) as sandbox:
@@ -168,7 +176,7 @@ async def test_a_segfault_fails_its_own_job_while_the_neighbour_goes_on(tmp_path
             )
         )
         await reports.part("n")
-        with pytest.raises(ProcessorCrashedError, match="SIGSEGV") as caught:
+        with pytest.raises(ProcessorCrashedError, match=r"SIGSEGV: .* in _segfault") as caught:
             await do(sandbox, "segfault")
         assert "_segfault" in (caught.value.traceback or "")  # where it happened, from faulthandler
         assert not neighbour.done()
@@ -191,6 +199,8 @@ async def test_a_processor_that_eats_memory_is_stopped_at_its_limit(tmp_path: Pa
         with pytest.raises(MemoryLimitError) as caught:
             await do(sandbox, "eat_memory", where=where, bytes=768 << 20, seconds=30)
         assert isinstance(caught.value, RetryLaterError)
+        # On the heap the processor itself is refused; shared pages are seen by the worker, which kills it.
+        assert ("MemoryError" in (caught.value.traceback or "")) == (where == "heap")
         assert await do(sandbox, result={"n": 1}) == {"n": 1}
 
 
@@ -328,39 +338,3 @@ async def test_closing_kills_the_children_and_tells_who_still_runs(tmp_path: Pat
         await do(sandbox)
     assert not is_running(pid)
     assert everything_in(tmp_path) == []
-
-
-async def test_an_unknown_processor_is_refused_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(UnknownProcessorError, match="did you mean 'scripted'"):
-        await Sandbox("scriptet", size=1, limits=GENEROUS, scratch=tmp_path).start()
-
-
-async def test_a_processor_that_cannot_be_loaded_says_so_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = tmp_path / "broken_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[mediamill.processors]\nbroken = broken_plugin:make\n")
-    (tmp_path / "broken_plugin.py").write_text(
-        "def make():\n    raise RuntimeError('the model is missing')\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    sandbox = Sandbox("broken", size=2, limits=GENEROUS, scratch=tmp_path / "scratch")
-    async with asyncio.timeout(30):
-        with pytest.raises(ProcessorStartError, match="the model is missing") as caught:
-            await sandbox.start()
-    assert "broken_plugin.py" in (caught.value.traceback or "")
-    assert everything_in(tmp_path / "scratch") == []
-
-
-async def test_secrets_of_the_worker_are_not_in_the_childs_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", "postgresql://user:hidden@nowhere/x")
-    monkeypatch.setenv("MEDIAMILL_WORKER_NAME", "shown")
-    async with opened(tmp_path) as sandbox:
-        environment = psutil.Process(await pid_of(sandbox)).environ()
-    assert environment["MEDIAMILL_WORKER_NAME"] == "shown"
-    assert "MEDIAMILL_DATABASE_URL" not in environment

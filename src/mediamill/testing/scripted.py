@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -141,6 +142,18 @@ def _report(given: ProcessorInput) -> Extra:
     return None
 
 
+def _haunt(given: ProcessorInput) -> Extra:
+    """Ends, but leaves a thread behind that goes on reporting."""
+
+    def go_on() -> None:
+        while True:
+            given.report("ghost")
+            time.sleep(0.01)
+
+    threading.Thread(target=go_on, daemon=True).start()
+    return None
+
+
 def _big_output(given: ProcessorInput) -> Extra:
     return {"big": "x" * given.payload.get("bytes", 2_000_000)}
 
@@ -183,6 +196,7 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "exit": _exit,
     "spawn_and_hang": _spawn_and_hang,
     "report": _report,
+    "haunt": _haunt,
     "big_output": _big_output,
     "garbage": _garbage,
     "print_noise": _print_noise,

@@ -1,0 +1,94 @@
+"""Starting children: what cannot be loaded is told clearly, and what they inherit is no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mediamill.processors.registry import UnknownProcessorError
+from mediamill.worker.sandbox import ProcessorCrashedError, ProcessorStartError, Sandbox
+from tests.worker.harness import GENEROUS, do, everything_in, opened, pid_of
+
+
+async def test_an_unknown_processor_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(UnknownProcessorError, match="did you mean 'scripted'"):
+        await Sandbox("scriptet", size=1, limits=GENEROUS, scratch=tmp_path).start()
+
+
+class Moody:
+    """A plugin `moody` that can be made to fail when it is loaded."""
+
+    def __init__(self, flag: Path) -> None:
+        self._flag = flag
+
+    def fail(self) -> None:
+        self._flag.touch()
+
+    def recover(self) -> None:
+        self._flag.unlink()
+
+
+@pytest.fixture
+def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Moody:
+    flag, info = tmp_path / "out-of-order", tmp_path / "moody-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mediamill.processors]\nmoody = moody:make\n")
+    (tmp_path / "moody.py").write_text(MOODY.format(flag=str(flag)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return Moody(flag)
+
+
+MOODY = """
+from pathlib import Path
+from mediamill.testing.scripted import ScriptedProcessor
+
+def make():
+    if Path({flag!r}).exists():
+        raise RuntimeError("the model is missing")
+    return ScriptedProcessor()
+"""
+
+
+async def test_a_processor_that_cannot_be_loaded_says_so_at_the_start(tmp_path: Path, moody: Moody) -> None:
+    moody.fail()
+    sandbox = Sandbox("moody", size=2, limits=GENEROUS, scratch=tmp_path / "scratch")
+    async with asyncio.timeout(30):
+        with pytest.raises(ProcessorStartError, match="the model is missing") as caught:
+            await sandbox.start()
+    assert "moody.py" in (caught.value.traceback or "")
+    assert everything_in(tmp_path / "scratch") == []
+
+
+async def test_a_processor_that_cannot_be_loaded_again_is_tried_until_it_can(
+    tmp_path: Path, moody: Moody
+) -> None:
+    sandbox = Sandbox("moody", size=1, spare=0, limits=GENEROUS, scratch=tmp_path / "scratch")
+    await sandbox.start()
+    try:
+        moody.fail()
+        with pytest.raises(ProcessorCrashedError, match="exit code"):
+            await do(sandbox, "exit")
+        async with asyncio.timeout(60):
+            with pytest.raises(ProcessorStartError, match="the model is missing"):
+                await do(sandbox)
+            moody.recover()
+            assert await do(sandbox, result={"n": 1}) == {"n": 1}
+    finally:
+        await sandbox.close()
+
+
+async def test_secrets_of_the_worker_are_not_in_the_childs_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", "postgresql://user:hidden@nowhere/x")
+    monkeypatch.setenv("MEDIAMILL_WORKER_NAME", "shown")
+    async with opened(tmp_path) as sandbox:
+        environment = psutil.Process(await pid_of(sandbox)).environ()
+    assert environment["MEDIAMILL_WORKER_NAME"] == "shown"
+    assert "MEDIAMILL_DATABASE_URL" not in environment
