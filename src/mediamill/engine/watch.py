@@ -47,13 +47,10 @@ async def job_states(connection: Connection, ids: Sequence[int]) -> dict[int, st
     return {row["id"]: row["state"] for row in rows}
 
 
-async def database_figures(connection: Connection) -> dict[str, Any]:
-    """The size of the database, and the transaction that has been open for longest."""
-    oldest = await store.watch.oldest_transaction.row(connection)
-    return {
-        "size_bytes": await store.watch.database_size.value(connection),
-        "oldest_transaction": None if oldest is None else dict(oldest),
-    }
+async def oldest_transaction(connection: Connection) -> dict[str, Any] | None:
+    """The transaction that has been open for longest, if any is."""
+    row = await store.watch.oldest_transaction.row(connection)
+    return None if row is None else dict(row)
 
 
 async def pool_depths(connection: Connection) -> list[dict[str, Any]]:

@@ -1,0 +1,120 @@
+"""`mediamill check`: every fault of the configuration at once, each with its fix."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from mediamill.cli.options import Json, examples
+from mediamill.cli.terminal import clean, console, plural, print_json, say, styled
+
+if TYPE_CHECKING:
+    from mediamill.cli.findings import Finding
+    from mediamill.db.connection import Database
+    from mediamill.settings import Settings
+
+EXAMPLES = examples("mediamill check", "mediamill check --json")
+
+
+def check(json: Json = False) -> None:
+    """Find every fault of the configuration, with its fix.
+
+    Exit code 1 if there is one.
+    """
+    import asyncio
+
+    findings = asyncio.run(find_all())
+    faults = [finding for finding in findings if finding.status == "fault"]
+    if json:
+        print_json({"ok": not faults, "findings": [asdict(finding) for finding in findings]})
+    else:
+        print_findings(findings)
+        say(
+            f"\n{plural(len(faults), 'fault')}" if faults else "\nall is well",
+            style="red" if faults else "green",
+        )
+    if faults:
+        raise typer.Exit(1)
+
+
+async def find_all() -> list[Finding]:
+    """All findings, in the order in which one would mend them."""
+    from mediamill.cli.findings import (
+        Finding,
+        find_alert_faults,
+        find_folder_faults,
+        find_server_faults,
+        find_unknown_variables,
+        read_settings,
+    )
+
+    unknown = find_unknown_variables(os.environ)
+    settings, bad = read_settings()
+    first = [*unknown, *bad] or [Finding("ok", "settings", "every variable is known and good")]
+    folder = find_folder_faults(settings.data_folder)
+    data_faulty = settings.database_url is None and any(each.status == "fault" for each in folder)
+    database = [] if data_faulty else await find_database_faults(settings)
+    return [*first, *folder, *database, *find_server_faults(settings), *find_alert_faults(settings)]
+
+
+async def find_database_faults(settings: Settings) -> list[Finding]:
+    """Does the database answer, is it new enough, and does it hold what this version wants?"""
+    from mediamill.cli.faults import explain
+    from mediamill.cli.findings import Finding
+    from mediamill.cli.session import opened_database
+
+    if not has_database(settings):
+        return [Finding("ok", "database", "embedded; it will be made at the first start")]
+    try:
+        async with opened_database(settings) as database:
+            return await _look_inside(database, settings)
+    except Exception as error:
+        return [Finding("fault", "database", fault.message, fault.fix) for fault in explain(error)]
+
+
+def has_database(settings: Settings) -> bool:
+    """Is there a database to look at? An embedded one is not made just for looking."""
+    return settings.database_url is not None or (settings.data_folder / "postgres").exists()
+
+
+async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
+    from mediamill.cli.findings import Finding, find_pool_faults
+    from mediamill.db.migrate import newest_revision, schema_revision
+    from mediamill.engine.pools import list_pools
+
+    async with database.connection() as connection:
+        version = connection.get_server_version()
+        where = "embedded" if settings.database_url is None else "by MEDIAMILL_DATABASE_URL"
+        answers = Finding("ok", "database", f"PostgreSQL {version.major}.{version.minor}, {where}")
+        found, wanted = await schema_revision(database.url), newest_revision()
+        if found == wanted:
+            pools = find_pool_faults(await list_pools(connection), settings.worker_pools)
+            return [answers, Finding("ok", "schema", f"up to date ({found})"), *pools]
+    if found is None:
+        return [answers, Finding("note", "schema", "not made yet; the first start makes it")]
+    if found < wanted:
+        return [
+            answers,
+            Finding("note", "schema", f"is {found}, wanted is {wanted}; the next start brings it up"),
+        ]
+    fix = "install the mediamill that made it, or a newer one"
+    return [answers, Finding("fault", "schema", f"is {found}, newer than this mediamill ({wanted})", fix)]
+
+
+def print_findings(findings: list[Finding]) -> None:
+    """A line for each, and its fix below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for style in (None, "bold", None):
+        grid.add_column(style=style, no_wrap=style == "bold", overflow="fold")
+    for finding in findings:
+        told = Text(clean(finding.message))
+        if finding.fix:
+            told.append(f"\n→ {clean(finding.fix)}", style="dim")
+        grid.add_row(styled(finding.status), finding.about, told)
+    console().print(grid)

@@ -1,0 +1,197 @@
+"""What `mediamill check` looks at. Each function looks at one thing and returns all that it finds there."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from mediamill.cli.faults import PREFIX, Fault
+from mediamill.cli.terminal import size
+
+if TYPE_CHECKING:
+    from mediamill.engine.pools import Pool
+    from mediamill.settings import Settings
+
+LITTLE_SPACE_BYTES = 1_000_000_000
+TOO_LITTLE_SPACE_BYTES = 100_000_000
+# Read by the command itself, before there are settings.
+OTHER_VARIABLES = (f"{PREFIX}DEBUG",)
+# These two know their webhooks by a secret in the address, and check no signature.
+UNSIGNED_HOSTS = ("hooks.slack.com", "discord.com", "discordapp.com")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    status: Literal["ok", "note", "fault"]
+    about: str
+    message: str
+    fix: str | None = None
+
+
+def find_unknown_variables(environment: Mapping[str, str]) -> list[Finding]:
+    """Variables that look like settings and are none: most often a slip of the finger."""
+    from mediamill.settings import Settings
+
+    known = [PREFIX + name.upper() for name in Settings.model_fields] + list(OTHER_VARIABLES)
+    findings = []
+    for name in sorted(environment):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            close = get_close_matches(name.upper(), known, 1)
+            fix = (
+                f"did you mean {close[0]}?"
+                if close
+                else "unset it; docs/reference/settings.md lists them all"
+            )
+            findings.append(Finding("fault", "settings", f"there is no setting {name}", fix))
+    return findings
+
+
+def read_settings() -> tuple[Settings, list[Finding]]:
+    """The settings, with the default where a value is bad, so that the rest can be looked at too."""
+    from pydantic import ValidationError
+
+    from mediamill.cli.faults import settings_faults
+    from mediamill.settings import Settings
+
+    try:
+        return Settings(), []
+    except ValidationError as error:
+        bad = {str(each["loc"][0]) for each in error.errors() if each["loc"]}
+        faults = [_fault("settings", fault) for fault in settings_faults(error)]
+        return Settings(**{name: Settings.model_fields[name].default for name in bad}), faults
+
+
+def _fault(about: str, fault: Fault) -> Finding:
+    return Finding("fault", about, fault.message, fault.fix)
+
+
+def find_folder_faults(folder: Path) -> list[Finding]:
+    """Can the data folder be made and written, and is there room?"""
+    about = "data folder"
+    choose = "choose another MEDIAMILL_DATA"
+    try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+    except OSError as error:
+        return [Finding("fault", about, f"{folder}: {error.strerror}", choose)]
+    if not there.is_dir():
+        return [Finding("fault", about, f"{there} is a file", f"set {PREFIX}DATA to a folder")]
+    if not os.access(there, os.W_OK | os.X_OK):
+        return [
+            Finding("fault", about, f"{there} cannot be written", f"let this user write there, or {choose}")
+        ]
+    free = shutil.disk_usage(there).free
+    said = f"{folder}, {size(free)} free" + ("" if there == folder else "; it will be made")
+    if free < TOO_LITTLE_SPACE_BYTES:
+        return [
+            Finding("fault", about, f"only {size(free)} are free in {there}", f"free some space, or {choose}")
+        ]
+    if free < LITTLE_SPACE_BYTES:
+        return [Finding("note", about, said, "media need room: free some space")]
+    return [Finding("ok", about, said)]
+
+
+def is_loopback(host: str) -> bool:
+    """Does this address reach only this machine?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def find_server_faults(settings: Settings) -> list[Finding]:
+    """Who may reach the server, and is its port to be had?"""
+    findings = []
+    if not is_loopback(settings.host) and settings.admin_secret is None:
+        fix = f"set {PREFIX}ADMIN_SECRET, or leave {PREFIX}HOST at 127.0.0.1"
+        message = f"the server would listen on {settings.host} without an admin secret"
+        findings.append(Finding("fault", "server", message, fix))
+    return [*findings, _find_port(settings.host, settings.port)]
+
+
+def _find_port(host: str, port: int) -> Finding:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except socket.gaierror as error:
+        fix = f"set {PREFIX}HOST to an address of this machine"
+        return Finding("fault", "server", f"{host} is no address: {error.strerror}", fix)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and is_mediamill(host, port):
+            return Finding("ok", "server", f"mediamill answers on {host}:{port}")
+        fix = f"choose another {PREFIX}PORT or {PREFIX}HOST"
+        return Finding("fault", "server", f"cannot listen on {host}:{port}: {error.strerror}", fix)
+    return Finding("ok", "server", f"{host}:{port} is free" if port else "any free port")
+
+
+def is_mediamill(host: str, port: int) -> bool:
+    """Does the server behind this port answer as ours does?"""
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}/health", timeout=3) as answer:
+            body = answer.read(10_000)
+    except urllib.error.HTTPError as error:
+        body = error.read(10_000)
+    except (OSError, ValueError):
+        return False
+    try:
+        return "pending_jobs" in json.loads(body)
+    except (ValueError, TypeError):
+        return False
+
+
+def find_alert_faults(settings: Settings) -> list[Finding]:
+    """Alerts that could not be sent, or not be trusted."""
+    about = "alerts"
+    if settings.alert_webhook_url is None:
+        return []
+    url = urlsplit(settings.alert_webhook_url.get_secret_value())
+    if url.scheme not in ("http", "https") or not url.hostname:
+        fix = "write it like https://example.org/hook"
+        return [Finding("fault", about, f"{PREFIX}ALERT_WEBHOOK_URL is not an http(s) address", fix)]
+    if url.hostname in UNSIGNED_HOSTS:
+        return [Finding("ok", about, f"go to {url.hostname}")]
+    if settings.alert_webhook_secret is None:
+        fix = f"set {PREFIX}ALERT_WEBHOOK_SECRET (whsec_…), so that the receiver can tell them from forgeries"
+        return [Finding("fault", about, "the alert webhook has no secret to sign with", fix)]
+    try:
+        from standardwebhooks import Webhook
+
+        Webhook(settings.alert_webhook_secret.get_secret_value())
+    except Exception:
+        fix = "take whsec_ and base64 of 24 to 64 random bytes"
+        return [Finding("fault", about, f"{PREFIX}ALERT_WEBHOOK_SECRET is not a signing secret", fix)]
+    return [Finding("ok", about, f"go to {url.hostname}, signed")]
+
+
+def find_pool_faults(pools: Sequence[Pool], worker_pools: str) -> list[Finding]:
+    """Pools that name what is not installed, or break a rule; and a worker's wish for a pool that is not there."""
+    from mediamill.engine.pools import judge_pools
+    from mediamill.processors.registry import processor_names
+
+    fix = "mediamill pools set changes a pool; install what a processor needs"
+    findings = [Finding("fault", "pools", fault, fix) for fault in judge_pools(pools, processor_names())]
+    names = [pool.name for pool in pools]
+    for wish in filter(None, (part.strip() for part in worker_pools.split(","))):
+        if wish not in names:
+            close = get_close_matches(wish, names, 1)
+            fix = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+            message = f"{PREFIX}WORKER_POOLS names {wish}, and there is no such pool"
+            findings.append(Finding("fault", "pools", message, fix))
+    return findings or [Finding("ok", "pools", ", ".join(names))]

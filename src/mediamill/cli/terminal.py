@@ -1,0 +1,188 @@
+"""What the terminal gets: tables for people, JSON for scripts, and the words for times, sizes and states.
+
+Rich is imported when something is drawn, so that `--json` and `--help` stay quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+Cell = "str | int | Text | None"
+STYLES = {
+    "queued": "blue",
+    "scheduled": "magenta",
+    "running": "cyan",
+    "held": "yellow",
+    "completed": "green",
+    "finished": "green",
+    "dead": "red",
+    "active": "cyan",
+    "idle": "green",
+    "busy": "cyan",
+    "paused": "yellow",
+    "offline": "dim",
+    "disabled": "red",
+    "ok": "green",
+    "note": "yellow",
+    "fault": "red",
+}
+# What a file or a payload says must not steer the terminal: escape sequences are shown, not obeyed.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+PIPE_COLUMNS = 200
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal; plain and wide when it is a file or a pipe."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_COLUMNS
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
+
+
+def say(*parts: Any, style: str | None = None) -> None:
+    """A line for people."""
+    console().print(*(clean(part) for part in parts), style=style, soft_wrap=True)
+
+
+def warn(text: str, style: str | None = None) -> None:
+    """A line beside the output, so that scripts do not stumble over it."""
+    console(stderr=True).print(clean(text), style=style, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    sys.stdout.write(json.dumps(value, indent=2, default=_plain, ensure_ascii=False) + "\n")
+
+
+def print_line(value: Any) -> None:
+    """One JSON document on one line, at once."""
+    sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def clean(value: Any) -> str:
+    """Text without anything that steers a terminal."""
+    return _CONTROLS.sub("�", str(value))
+
+
+def one_line(value: Any, most: int = 80) -> str:
+    """The beginning of a text, on one line."""
+    text = " ".join(clean(value or "").split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def styled(word: str) -> Text:
+    """A state in its colour."""
+    from rich.text import Text
+
+    return Text(clean(word), style=STYLES.get(word, ""))
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """A table; a column whose name begins with > is aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        last = number == len(columns) - 1
+        table.add_column(
+            column.lstrip(">"),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=not last,
+            overflow="fold" if last else "ellipsis",
+        )
+    for row in rows:
+        table.add_row(
+            *(cell if isinstance(cell, Text) else clean("" if cell is None else cell) for cell in row)
+        )
+    return table
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+    """A table, or a sentence that says why there is none."""
+    if rows:
+        console().print(make_table(columns, rows))
+    else:
+        say(empty, style="dim")
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """Names and values, one a line; what is not known is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in fields.items():
+        if value is not None:
+            grid.add_row(name, value if isinstance(value, Text) else clean(value))
+    console().print(grid)
+
+
+def span(seconds: float) -> str:
+    """A length of time, in the two units that matter."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    left = int(seconds)
+    for size, unit in _UNITS:
+        if left >= size:
+            count, rest = divmod(left, size)
+            smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[unit]
+            more = rest // smaller[0]
+            return f"{count} {unit}" + (f" {more} {smaller[1]}" if more else "")
+    return f"{left} s"
+
+
+def ago(when: datetime | None) -> str:
+    """How long since."""
+    return "" if when is None else span((datetime.now(UTC) - when).total_seconds())
+
+
+def clock(when: datetime | None) -> str | None:
+    """A time with how far it is from now."""
+    if when is None:
+        return None
+    seconds = (datetime.now(UTC) - when).total_seconds()
+    distance = f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
+    return f"{when.astimezone():%Y-%m-%d %H:%M:%S} ({distance})"
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
