@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mediamill.db.connection import Database
-from mediamill.db.embedded import EmbeddedServer
+from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
+from mediamill.errors import MediamillError
 from mediamill.settings import Settings
+from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
+
+log = logging.getLogger(__name__)
+
+KEEP_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class App:
 
 def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:
     """Every job kind that there is."""
-    return Kinds((*scripted.KINDS, *more))
+    return Kinds((*scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 @asynccontextmanager
@@ -39,9 +46,13 @@ async def open_app(
     name: str = "mediamill",
     wait_seconds: float = 10,
     kinds: Iterable[JobKind] = (),
+    keep: bool = False,
 ) -> AsyncIterator[App]:
-    """The embedded server if none is given, the schema up to date, a pool of connections; all closed at the end."""
-    async with database_url(settings) as url:
+    """The embedded server if none is given, the schema up to date, a pool of connections; all closed at the end.
+
+    `keep`: for processes that stay; an embedded server that dies is started again.
+    """
+    async with database_url(settings, keep=keep) as url:
         database = await Database.open(
             url, connections=settings.database_connections, name=name, wait_seconds=wait_seconds
         )
@@ -54,14 +65,32 @@ async def open_app(
 
 
 @asynccontextmanager
-async def database_url(settings: Settings) -> AsyncIterator[str]:
+async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterator[str]:
     """The address of the database: the given one, or the embedded server's, which runs meanwhile."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return
     server = EmbeddedServer(settings.data_folder, port=settings.database_port)
-    use = await asyncio.to_thread(server.start)
+    uses = [await asyncio.to_thread(server.start)]
+    keeper = asyncio.create_task(_keep_running(server, uses)) if keep else None
     try:
-        yield use.url
+        yield uses[0].url
     finally:
-        await asyncio.to_thread(use.close)
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        for use in uses:
+            await asyncio.to_thread(use.close)
+
+
+async def _keep_running(server: EmbeddedServer, uses: list[ServerUse]) -> None:
+    """Whoever notices first starts it again; the others find it running."""
+    while True:
+        await asyncio.sleep(KEEP_SECONDS)
+        if postmaster_pid(server.data_folder) is not None:
+            continue
+        log.warning("the embedded database is gone and is started again")
+        try:
+            uses.append(await asyncio.shield(asyncio.to_thread(server.start)))
+        except MediamillError as error:
+            log.error("the embedded database cannot be started: %s", error)

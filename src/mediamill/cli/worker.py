@@ -36,7 +36,7 @@ def worker(
     flight = install(settings.log_level)
 
     async def run() -> None:
-        async with open_app(settings, name="mediamill worker", wait_seconds=math.inf) as app:
+        async with open_app(settings, name="mediamill worker", wait_seconds=math.inf, keep=True) as app:
             plan = WorkerPlan(data_folder=settings.data_folder, flight=flight)
             plan.name = name or settings.worker_name or plan.name
             plan.pools = tuple(
