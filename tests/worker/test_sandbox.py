@@ -266,6 +266,25 @@ async def test_a_run_cancelled_while_it_waits_takes_no_slot_with_it(tmp_path: Pa
         assert sandbox.free_slots == 1
 
 
+async def test_a_run_cancelled_just_as_it_gets_its_child_hands_the_child_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sandbox:
+        reports = Reports()
+
+        async def run_then_cancel_the_next() -> None:
+            await sandbox.run(SandboxJob(payload={"do": "report", "times": 2, "seconds": 0.3}), reports)
+            second.cancel()  # it has been given the child but has not gone on yet
+
+        first = asyncio.create_task(run_then_cancel_the_next())
+        await reports.part("n")
+        second = asyncio.create_task(do(sandbox, result={"n": 2}))
+        await first
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        async with asyncio.timeout(30):
+            assert await do(sandbox, result={"n": 3}) == {"n": 3}
+        assert sandbox.free_slots == 1
+
+
 async def test_changed_limits_hold_for_the_next_job(tmp_path: Path) -> None:
     async with opened(tmp_path, size=2) as sandbox:
         before = await pid_of(sandbox)
