@@ -45,10 +45,11 @@ class EventReader:
             connection, after=self.after, missing=list(self.gaps), amount=amount
         )
         events = [Event(row["id"], row["topic"], row["subject"], store.plain(row)["data"]) for row in rows]
-        self._note_gaps([event.id for event in events])
+        self.note([event.id for event in events])
         return events
 
-    def _note_gaps(self, ids: Sequence[int]) -> None:
+    def note(self, ids: Sequence[int]) -> None:
+        """These were seen; what they skipped is asked for again."""
         now = time.monotonic()
         for id_ in ids:
             self.gaps.pop(id_, None)

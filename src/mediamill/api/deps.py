@@ -1,0 +1,33 @@
+"""What the routes are given: the database, the engine, the enqueuer and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from mediamill.db.connection import Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.rules import Engine
+from mediamill.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """One per server."""
+
+    database: Database
+    engine: Engine
+    enqueuer: Enqueuer
+    settings: Settings
+
+
+def _deps(request: Request) -> Deps:
+    deps: Deps = request.app.state.deps
+    return deps
+
+
+Wired = Annotated[Deps, Depends(_deps)]
+Id = Annotated[int, Path(ge=1, le=2**63 - 1)]
+WorkerId = Annotated[int, Path(ge=1, le=2**31 - 1)]

@@ -1,0 +1,118 @@
+"""Errors over HTTP: which family gets which status, as RFC 9457 problems with a stable `code`."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+import asyncpg
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from mediamill.db.connection import LOST
+from mediamill.errors import (
+    ConflictError,
+    DeniedError,
+    GiveUpError,
+    InvalidError,
+    MediamillError,
+    NotFoundError,
+    QuotaExceededError,
+    RetryLaterError,
+    UnavailableError,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_SECONDS = 5
+
+FAMILIES: tuple[tuple[type[MediamillError], int], ...] = (
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (InvalidError, 422),
+    (DeniedError, 403),
+    (QuotaExceededError, 413),
+    (UnavailableError, 503),
+    (RetryLaterError, 503),
+    (GiveUpError, 422),
+)
+# Denied because nobody could tell who asks: the caller should show another key, not ask for more rights.
+UNAUTHENTICATED = {"unauthenticated", "worker_key_invalid", "worker_key_revoked"}
+HTTP_CODES = {401: "unauthenticated", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+
+
+class Problem(JSONResponse):
+    """An answer that says what is wrong and, where known, what to do about it."""
+
+    media_type = "application/problem+json"
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, fix: str | None = None, faults: list[str] | None = None
+    ) -> None:
+        body: dict[str, Any] = {
+            "type": f"urn:mediamill:problem:{code}",
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": detail,
+            "code": code,
+            "fix": fix,
+        }
+        if faults is not None:
+            body["faults"] = faults
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        if status == 503:
+            headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        super().__init__(body, status, headers)
+
+
+def status_of(error: MediamillError) -> int:
+    """The HTTP status of an error of ours."""
+    if error.code in UNAUTHENTICATED:
+        return 401
+    return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Any error as a problem. Of one that nobody foresaw, nothing but the fact goes out."""
+    match error:
+        case MediamillError():
+            faults = getattr(error, "faults", None)
+            return Problem(status_of(error), error.code, error.message, fix=error.fix, faults=faults)
+        case RequestValidationError():
+            faults = [_fault(fault) for fault in error.errors()]
+            return Problem(422, "invalid", "; ".join(faults), fix="correct what is listed", faults=faults)
+        case HTTPException():
+            code = HTTP_CODES.get(error.status_code, "http_error")
+            return Problem(error.status_code, code, str(error.detail))
+        case asyncpg.DataError() | UnicodeEncodeError():
+            return Problem(
+                422, "invalid", "a value cannot be stored", fix="look for NUL characters or lone surrogates"
+            )
+    if isinstance(error, LOST):
+        return Problem(
+            503,
+            "database_down",
+            "the database does not answer now",
+            fix="try again; mediamill doctor looks into it",
+        )
+    log.error("unforeseen error", exc_info=error)
+    return Problem(500, "internal", "something went wrong on our side", fix="the server's log says what")
+
+
+def _fault(fault: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in fault["loc"] if part != "body")
+    return f"{where}: {fault['msg']}" if where else str(fault["msg"])
+
+
+async def _answer(_request: Request, error: Exception) -> Problem:
+    return problem_of(error)
+
+
+def install_errors(server: FastAPI) -> None:
+    """Every error that a route can raise becomes a problem; the guard catches what is left."""
+    known = (MediamillError, RequestValidationError, HTTPException, asyncpg.DataError, UnicodeEncodeError)
+    for kind in (*known, *LOST):
+        server.add_exception_handler(kind, _answer)

@@ -1,0 +1,112 @@
+"""Live events as Server-Sent Events: ids, `retry: 3000`, keep-alive, resumption by Last-Event-ID or `?after=`.
+
+The topic `changed` is special: sent only when asked for, without an id, at most once a second after anything moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import StreamingResponse
+
+from mediamill.api.deps import Wired
+from mediamill.api.event_hub import READ_EVENTS, Client, EventHub, read_cursor, read_with_cursors
+from mediamill.db.connection import Database
+from mediamill.engine.events import Event, EventReader
+from mediamill.errors import InvalidError
+
+router = APIRouter(tags=["events"])
+
+KEEP_ALIVE_SECONDS = 30.0
+RETRY_MILLISECONDS = 3000
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class CursorInvalidError(InvalidError):
+    """The event id to go on from is not one."""
+
+    code = "cursor_invalid"
+
+
+@router.get("/api/events")
+async def stream_events(
+    request: Request,
+    deps: Wired,
+    topic: Annotated[list[str] | None, Query()] = None,
+    subject: Annotated[list[str] | None, Query()] = None,
+    after: str | None = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """From now on, or from an event id on."""
+    begin = last_event_id or after
+    reader = None if begin is None else read_cursor(begin)
+    if begin is not None and reader is None:
+        raise CursorInvalidError(fix="send the last `id:` that was received, or nothing")
+    hub: EventHub = request.app.state.event_hub
+    client = await hub.join(ticks="changed" in (topic or ()))
+    stream = _Stream(deps.database, hub, client, reader, frozenset(topic or ()), frozenset(subject or ()))
+    return StreamingResponse(stream.lines(), media_type="text/event-stream", headers=HEADERS)
+
+
+class _Stream:
+    """What one client is sent."""
+
+    def __init__(
+        self,
+        database: Database,
+        hub: EventHub,
+        client: Client,
+        reader: EventReader | None,
+        topics: frozenset[str],
+        subjects: frozenset[str],
+    ) -> None:
+        self._database, self._hub, self._client, self._reader = database, hub, client, reader
+        self._topics, self._subjects = topics, subjects
+
+    async def lines(self) -> AsyncIterator[str]:
+        """First what was missed, then what comes."""
+        try:
+            yield f"retry: {RETRY_MILLISECONDS}\n: connected\n\n"
+            async for text in self._missed():
+                yield text
+            while True:
+                try:
+                    got = await asyncio.wait_for(self._client.queue.get(), KEEP_ALIVE_SECONDS)
+                except TimeoutError:
+                    yield ": keep-alive\n\n"
+                    continue
+                if got is None:
+                    return
+                yield self._write(*got)
+        finally:
+            self._hub.leave(self._client)
+
+    async def _missed(self) -> AsyncIterator[str]:
+        """From the given cursor to where this client joined the hub; the rest comes from there."""
+        reader, client = self._reader, self._client
+        while reader is not None and not client.dropped:
+            async with self._database.connection() as connection:
+                events = await read_with_cursors(reader, connection)
+            mine = [(cursor, event) for cursor, event in events if event.id <= client.joined_after]
+            for cursor, event in mine:
+                if event.id not in client.joined_gaps:
+                    yield self._write(cursor, event)
+            if len(events) < READ_EVENTS or len(mine) < len(events):
+                return
+
+    def _write(self, cursor: str, event: Event) -> str:
+        if self._topics and event.topic not in self._topics:
+            return ""
+        if self._subjects and event.subject not in self._subjects and event.id:
+            return ""
+        head = f"id: {cursor}\n" if cursor else ""
+        body = json.dumps({"topic": event.topic, "subject": event.subject, "data": event.data})
+        return f"{head}event: {_one_line(event.topic)}\ndata: {body}\n\n"
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,120 @@
+"""Health at two depths, and metrics for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from starlette.responses import JSONResponse, Response
+
+from mediamill.api.deps import Wired
+from mediamill.api.errors import RETRY_AFTER_SECONDS
+from mediamill.db.connection import LOST, Database
+from mediamill.engine import watch
+
+router = APIRouter(tags=["health"])
+
+ANSWER_SECONDS = 1.5
+
+
+@router.get("/health")
+async def health(deps: Wired) -> JSONResponse:
+    """Is it well? 503 when the database is away; an answer within two seconds in any case."""
+    task = asyncio.create_task(_figures(deps.database))
+    done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
+    if not done:
+        task.cancel()
+    figures = task.result() if done else None
+    if figures is None:
+        body = {"status": "unavailable", "database": "down", "active_workers": None, "pending_jobs": None}
+        return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return JSONResponse({"status": "ok", "database": "ok", **figures})
+
+
+async def _figures(database: Database) -> dict[str, int] | None:
+    try:
+        async with database.connection() as connection:
+            return await watch.health_figures(connection)
+    except LOST:
+        return None
+
+
+@router.get("/api/health")
+async def deep_health(deps: Wired) -> dict[str, Any]:
+    """Storage, database and processing figures."""
+    async with deps.database.connection() as connection:
+        database = await watch.database_facts(connection)
+        processing = await watch.overview(connection)
+        workers = await watch.count_workers(connection)
+        totals = await watch.totals(connection)
+    storage = await asyncio.to_thread(_storage, deps.settings.data_folder)
+    return {
+        "status": "ok",
+        "storage": storage,
+        "database": database,
+        "processing": {**processing, "workers": workers, "totals": totals},
+    }
+
+
+def _storage(folder: Path) -> dict[str, Any]:
+    """Of the data folder, or of where it will be made."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    usage = shutil.disk_usage(there)
+    return {"folder": str(folder), "total_bytes": usage.total, "free_bytes": usage.free}
+
+
+@router.get("/metrics")
+async def metrics(deps: Wired) -> Response:
+    """Read from the database at each scrape, so that every server tells the same."""
+    async with deps.database.connection() as connection:
+        overview = await watch.overview(connection)
+        workers = await watch.count_workers(connection)
+        totals = await watch.totals(connection)
+    registry = CollectorRegistry()
+    registry.register(_Figures(overview, workers, totals))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _Figures(Collector):
+    """One scrape."""
+
+    def __init__(self, overview: dict[str, Any], workers: dict[str, int], totals: dict[str, int]) -> None:
+        self._overview, self._workers, self._totals = overview, workers, totals
+
+    def collect(self) -> Iterable[Metric]:
+        """Gauges for what is, counters for what was."""
+        states = {**self._overview["states"], "dead": self._overview["dead"]}
+        yield _gauge("mediamill_jobs", "Jobs by state.", "state", states)
+        depths = {pool["pool"]: pool["queued"] for pool in self._overview["pools"]}
+        yield _gauge("mediamill_queue_depth", "Jobs that are ready to be claimed, by pool.", "pool", depths)
+        yield _gauge("mediamill_workers", "Workers by state.", "state", self._workers)
+        yield CounterMetricFamily(
+            "mediamill_jobs_completed", "Jobs completed.", value=self._totals["completed"]
+        )
+        yield CounterMetricFamily(
+            "mediamill_jobs_failed", "Jobs that went to the dead letter.", value=self._totals["failed"]
+        )
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"mediamill_{name}", text, value=self._overview["counters"][name])
+
+
+_COUNTERS = {
+    "stale_recovered": "Claims taken back from workers that were gone.",
+    "retries_exhausted": "Jobs that used up their attempts.",
+    "failures": "Failed attempts.",
+}
+
+
+def _gauge(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        gauge.add_metric([key], value)
+    return gauge

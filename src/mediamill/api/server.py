@@ -1,0 +1,94 @@
+"""The HTTP server: routes, errors and the guard put together, and a uvicorn that ends live streams when it stops."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from mediamill import __version__
+from mediamill.api import dead, events, health, jobs, login, owners, pools, worker, workers
+from mediamill.api.claim_desk import ClaimDesk
+from mediamill.api.deps import Deps
+from mediamill.api.errors import install_errors
+from mediamill.api.event_hub import EventHub
+from mediamill.api.guard import Guard, check_secret
+from mediamill.db.connection import Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.rules import Engine
+from mediamill.settings import Settings
+
+ROUTERS = (
+    health.router,
+    jobs.router,
+    dead.router,
+    pools.router,
+    workers.router,
+    owners.router,
+    worker.door,
+    worker.keyed,
+    events.router,
+    login.router,
+)
+LAST_ANSWERS_SECONDS = 5
+
+
+def create_api(database: Database, engine: Engine, enqueuer: Enqueuer, settings: Settings) -> FastAPI:
+    """The application; other doors may add their routes to it, and are guarded with it."""
+    check_secret(settings)
+    server = FastAPI(
+        title="mediamill",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # these pages would fetch scripts from elsewhere
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    server.state.deps = Deps(database, engine, enqueuer, settings)
+    server.state.event_hub = EventHub(database)
+    server.state.claim_desk = ClaimDesk(server.state.deps)
+    install_errors(server)
+    for router in ROUTERS:
+        server.include_router(router)
+    server.add_middleware(Guard, settings=settings)
+    return server
+
+
+@asynccontextmanager
+async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
+    yield
+    server.state.event_hub.close()
+    server.state.claim_desk.close()
+
+
+class Server(uvicorn.Server):
+    """Uvicorn waits for open answers when it stops; a live stream never ends by itself, so it is told to first."""
+
+    def __init__(self, server: FastAPI, settings: Settings) -> None:
+        self._hub: EventHub = server.state.event_hub
+        super().__init__(
+            uvicorn.Config(
+                server,
+                host=settings.host,
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the rest."""
+        self._hub.close()
+        await super().shutdown(sockets)
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it does; with the real port if any port was asked for."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,226 @@
+"""The lease protocol for workers that have only a URL and a key: register, heartbeat, claim, progress, complete, fail.
+
+Every word about a job shows its claim (job id and token); a word that comes too late gets 409 `claim_lost` and
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from mediamill.api.claim_desk import ClaimDesk, claimed_for_wire, holds
+from mediamill.api.deps import Wired
+from mediamill.api.sessions import bearer, is_secret
+from mediamill.db.connection import Connection
+from mediamill.engine import lease, settle, workers
+from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
+from mediamill.engine.settle import Finish, encode_result
+from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, RetryLaterError
+
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+BigId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class RegistrationDeniedError(DeniedError):
+    """Registering a worker needs the admin secret."""
+
+    code = "registration_denied"
+
+
+async def _worker_id(deps: Wired, authorization: Annotated[str | None, Header()] = None) -> int:
+    """Whose key it is; every route of the keyed router asks."""
+    key = bearer(authorization)
+    if key is None:
+        raise workers.WorkerKeyInvalidError(
+            "no worker key was sent", fix="send Authorization: Bearer <worker key>"
+        )
+    async with deps.database.connection() as connection:
+        return await workers.worker_of_key(connection, key)
+
+
+WorkerOfKey = Annotated[int, Depends(_worker_id)]
+
+door = APIRouter(prefix="/api/worker", tags=["worker"])
+keyed = APIRouter(prefix="/api/worker", tags=["worker"], dependencies=[Depends(_worker_id)])
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Registration(_In):
+    """A worker that wants a key."""
+
+    name: Text
+    pools: list[Text] = Field(default_factory=list, max_length=1000)
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class ClaimIn(_In):
+    """Proof of a hold."""
+
+    job_id: BigId
+    token: BigId
+
+
+class Heartbeat(_In):
+    """A sign of life; `claims`: what is still being worked on, to extend its leases."""
+
+    state: Literal["active", "idle", "busy", "paused", "offline"]
+    hostname: Text | None = None
+    current_job_id: BigId | None = None
+    stats: dict[str, Any] = Field(default_factory=dict)
+    claims: list[ClaimIn] = Field(default_factory=list, max_length=1000)
+
+
+class Wish(_In):
+    """What a worker would take."""
+
+    pools: list[Text] = Field(default_factory=list, max_length=1000)
+    amount: int = Field(default=1, ge=1, le=100)
+
+
+class Progress(ClaimIn):
+    """How far a job is."""
+
+    step: Text | None = None
+    percent: float | None = Field(default=None, ge=0, le=100, allow_inf_nan=False)
+    parts: Any = None
+    checkpoint: Any = None
+
+
+class Completion(ClaimIn):
+    """A result."""
+
+    result: Any = None
+
+
+class Failed(ClaimIn):
+    """A failed attempt."""
+
+    error: str = Field(min_length=1, max_length=100_000)
+    permanent: bool = False
+    traceback: str | None = Field(default=None, max_length=1_000_000)
+
+
+class Claims(_In):
+    """Jobs that go back unfinished."""
+
+    claims: list[ClaimIn] = Field(max_length=1000)
+
+
+@door.post("/register", status_code=201)
+async def register(
+    deps: Wired, given: Registration, x_admin_secret: Annotated[str | None, Header()] = None
+) -> dict[str, Any]:
+    """A worker id and its key, which is shown this once."""
+    if deps.settings.admin_secret is None:
+        raise RegistrationDeniedError(
+            "this server has no admin secret, so nobody can register",
+            fix="set MEDIAMILL_ADMIN_SECRET and restart",
+        )
+    if not is_secret(x_admin_secret, deps.settings.admin_secret):
+        raise RegistrationDeniedError(
+            fix="send the header X-Admin-Secret with the value of MEDIAMILL_ADMIN_SECRET"
+        )
+    async with deps.database.transaction() as connection:
+        worker_id = await workers.register_worker(connection, type_="remote", **given.model_dump())
+        key = await workers.issue_key(connection, worker_id)
+    return {"worker_id": worker_id, "key": key, "heartbeat_seconds": deps.engine.heartbeat_seconds}
+
+
+@keyed.post("/heartbeat")
+async def heartbeat(deps: Wired, worker_id: WorkerOfKey, given: Heartbeat) -> dict[str, Any]:
+    """Heard. The answer carries a command, once, and which of the claims are lost."""
+    async with deps.database.transaction() as connection:
+        heard = await workers.heartbeat(
+            connection,
+            worker_id,
+            state=WorkerState(given.state),
+            current_job_id=given.current_job_id,
+            stats=given.stats,
+            hostname=given.hostname,
+        )
+        held = await _extend(connection, worker_id, given.claims)
+    return {
+        "command": heard.command,
+        "state": heard.state,
+        "lost": [claim.job_id for claim in given.claims if claim.job_id not in held],
+        "heartbeat_seconds": deps.engine.heartbeat_seconds,
+    }
+
+
+async def _extend(connection: Connection, worker_id: int, claims: Sequence[ClaimIn]) -> set[int]:
+    held: set[int] = set()
+    for pool, jobs in (await holds(connection, worker_id, claims)).items():
+        held |= await lease.extend_leases(
+            connection, [job.claim for job in jobs], worker_id=worker_id, lease_seconds=pool.lease_seconds
+        )
+    return held
+
+
+@keyed.post("/claim")
+async def claim(request: Request, worker_id: WorkerOfKey, wish: Wish) -> dict[str, Any]:
+    """Jobs of pools that have a processor, each with all that a run needs."""
+    desk: ClaimDesk = request.app.state.claim_desk
+    claimed = await desk.claim(worker_id, wish.pools, wish.amount)
+    return {"jobs": [claimed_for_wire(job, pool) for job, pool in claimed]}
+
+
+@keyed.post("/progress")
+async def progress(deps: Wired, worker_id: WorkerOfKey, given: Progress) -> dict[str, Any]:
+    """Saved, and the lease extended."""
+    async with deps.database.transaction() as connection:
+        for pool, jobs in (await holds(connection, worker_id, [given])).items():
+            report = given.model_dump(exclude={"job_id", "token"})
+            await lease.report_progress(connection, jobs[0].claim, lease_seconds=pool.lease_seconds, **report)
+            return {"job_id": given.job_id, "lease_seconds": pool.lease_seconds}
+    raise ClaimLostError
+
+
+@keyed.post("/complete")
+async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> dict[str, Any]:
+    """Done, once. When the subject refuses the result, that is a failed attempt."""
+    result = encode_result(deps.engine, given.result)
+    async with deps.database.connection() as connection:
+        found = await holds(connection, worker_id, [given])
+    for jobs in found.values():
+        settled = await settle.finish_jobs(deps.database, deps.engine, worker_id, [Finish(jobs[0], result)])
+        if given.job_id in settled.failed:
+            await _fail(deps, worker_id, given, settled.failed[given.job_id])
+            return {"job_id": given.job_id, "outcome": "failed"}
+        if given.job_id in settled.done:
+            return {"job_id": given.job_id, "outcome": "completed"}
+    raise ClaimLostError
+
+
+@keyed.post("/fail")
+async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
+    """Another try, or the dead letter."""
+    family = GiveUpError if given.permanent else RetryLaterError
+    await _fail(deps, worker_id, given, failure_of(family(given.error), given.traceback))
+    return {"job_id": given.job_id, "outcome": "failed"}
+
+
+async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -> None:
+    async with deps.database.transaction() as connection:
+        for pool, jobs in (await holds(connection, worker_id, [claim])).items():
+            if await settle.fail_job(connection, deps.engine, jobs[0], failure, pool):
+                return
+    raise ClaimLostError
+
+
+@keyed.post("/release")
+async def release(deps: Wired, worker_id: WorkerOfKey, given: Claims) -> dict[str, int]:
+    """A worker that stops gives back what it has not finished; the attempts do not count."""
+    async with deps.database.connection() as connection:
+        found = await holds(connection, worker_id, given.claims)
+    jobs: list[ClaimedJob] = [job for held in found.values() for job in held]
+    if jobs:
+        await settle.hand_back(deps.database, deps.engine, worker_id, jobs)
+    return {"released": len(jobs)}

@@ -1,0 +1,76 @@
+"""A real server on a free port, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from mediamill.api.server import Server, create_api
+from mediamill.db.connection import Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.kinds import JobKind, Kinds
+from mediamill.engine.rules import Engine
+from mediamill.settings import Settings
+from mediamill.testing import kinds as scripted
+from mediamill.ui.pages import add_pages
+
+SECRET = "a secret that only the tests know"  # noqa: S105
+
+
+@dataclass
+class Served:
+    """A running server and a client of it."""
+
+    database: Database
+    engine: Engine
+    app: FastAPI
+    server: Server
+    url: str
+    client: httpx.AsyncClient
+
+    async def run(self, sql: str, *args: Any) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(sql, *args)
+
+    async def one(self, sql: str, *args: Any) -> Any:
+        async with self.database.connection() as connection:
+            return await connection.fetchval(sql, *args)
+
+    async def enqueue(self, kind: str = "scripted.run", **more: Any) -> int:
+        answer = await self.client.post("/api/jobs", json={"kind": kind, **more})
+        assert answer.status_code == 201, answer.text
+        return int(answer.json()["id"])
+
+
+def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any) -> FastAPI:
+    """The application as `mediamill up` makes it."""
+    values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
+    chosen = Settings.model_validate(values)
+    engine = Engine.from_settings(chosen, Kinds((*scripted.KINDS, *kinds)))
+    app = create_api(database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes), chosen)
+    add_pages(app, database, engine, chosen)
+    return app
+
+
+@asynccontextmanager
+async def serve(
+    database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any
+) -> AsyncIterator[Served]:
+    """Serve until the end of the block."""
+    app = make_app(database, folder, kinds, **settings)
+    server = Server(app, app.state.deps.settings)
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        assert not task.done(), task.exception()
+        await asyncio.sleep(0.01)
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield Served(database, app.state.deps.engine, app, server, server.url, client)
+    server.should_exit = True
+    await task
