@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from mediamill.api import event_hub, events
+from tests.api.serving import Served
+from tests.conftest import wait_until
+
+
+class Stream:
+    """A client of the live events."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._lines = answer.aiter_lines()
+        self.retry: str | None = None
+        self.comments: list[str] = []
+
+    async def next(self) -> dict[str, Any]:
+        """The next event."""
+        event: dict[str, Any] = {"id": None}
+        async with asyncio.timeout(30):
+            async for line in self._lines:
+                name, _, value = line.partition(": ")
+                if not line and "data" in event:
+                    return event
+                if line.startswith(":"):
+                    self.comments.append(line)
+                elif name == "retry":
+                    self.retry = value
+                elif line:
+                    event[name] = json.loads(value) if name == "data" else value
+        raise EOFError
+
+    async def subjects(self, amount: int) -> list[str]:
+        return [(await self.next())["data"]["subject"] for _ in range(amount)]
+
+
+@asynccontextmanager
+async def listen(served: Served, last: str | None = None, **params: Any) -> AsyncIterator[Stream]:
+    headers = {} if last is None else {"Last-Event-ID": last}
+    async with served.client.stream("GET", "/api/events", params=params, headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield Stream(answer)
+
+
+async def tell(served: Served, *subjects: str, topic: str = "job.progress") -> None:
+    await served.run(
+        "insert into events (topic, subject, data) select $1, s, '{\"n\": 1}' from unnest($2::text[]) s",
+        topic,
+        list(subjects),
+    )
+
+
+@pytest.mark.spec("E31")
+async def test_events_come_live_with_ids_and_a_retry_time(served: Served) -> None:
+    async with listen(served) as stream, listen(served) as second:
+        await tell(served, "a", "b")
+        first = await stream.next()
+        assert (first["event"], first["data"]) == (
+            "job.progress",
+            {"topic": "job.progress", "subject": "a", "data": {"n": 1}},
+        )
+        assert int((await stream.next())["id"]) > int(first["id"])
+        assert stream.retry == "3000"
+        assert await second.subjects(2) == ["a", "b"]
+
+
+@pytest.mark.spec("E31")
+async def test_a_client_that_comes_back_misses_nothing_and_gets_nothing_twice(served: Served) -> None:
+    async with listen(served) as stream:
+        await tell(served, "a", "b")
+        last = (await stream.next())["id"]
+    await tell(served, "c")
+    async with listen(served, last) as stream:
+        await tell(served, "d")
+        assert await stream.subjects(3) == ["b", "c", "d"]
+    async with listen(served, after=last) as stream:
+        assert await stream.subjects(3) == ["b", "c", "d"]
+    async with listen(served, after="0") as stream:
+        assert await stream.subjects(4) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.spec("E31")
+async def test_an_event_that_commits_late_is_not_missed_even_over_a_reconnect(served: Served) -> None:
+    async with served.database.connection() as slow, listen(served) as stream:
+        transaction = slow.transaction()
+        await transaction.start()
+        await slow.execute("insert into events (topic, subject, data) values ('t', 'late', '{}')")
+        await tell(served, "early")
+        seen = await stream.next()
+        assert seen["data"]["subject"] == "early"
+        await transaction.commit()
+        await tell(served, "after")
+        assert sorted(await stream.subjects(2)) == ["after", "late"]
+    # The cursor of the early one still asks for the late one.
+    async with listen(served, seen["id"]) as stream:
+        assert sorted(await stream.subjects(2)) == ["after", "late"]
+
+
+@pytest.mark.spec("E31")
+async def test_a_long_absence_is_caught_up_in_order_while_new_events_come(served: Served) -> None:
+    await tell(served, *(str(number) for number in range(1700)))
+    async with listen(served, "0") as stream:
+        head = await stream.subjects(10)
+        await tell(served, *(str(number) for number in range(1700, 1800)))
+        assert head + await stream.subjects(1790) == [str(number) for number in range(1800)]
+
+
+@pytest.mark.spec("E31")
+async def test_many_writers_and_clients_at_once_lose_nothing(served: Served) -> None:
+    async def write(writer: int) -> None:
+        for number in range(20):
+            await tell(served, f"{writer}-{number}")
+
+    async def read(drop_every: int) -> list[str]:
+        seen: list[str] = []
+        last = "0"
+        while len(seen) < 100:
+            async with listen(served, last) as stream:
+                for _ in range(min(drop_every, 100 - len(seen))):
+                    event = await stream.next()
+                    last = event["id"]
+                    seen.append(event["data"]["subject"])
+        return seen
+
+    readers = [asyncio.create_task(read(every)) for every in (7, 13, 1000)]
+    await asyncio.gather(*(write(writer) for writer in range(5)))
+    expected = sorted(f"{writer}-{number}" for writer in range(5) for number in range(20))
+    for seen in await asyncio.gather(*readers):
+        assert sorted(seen) == expected
+
+
+@pytest.mark.spec("E31")
+async def test_streams_are_filtered_by_topic_and_subject(served: Served) -> None:
+    async with listen(served, topic="worker.status") as by_topic, listen(served, subject=["b", "c"]) as by_subject:
+        await tell(served, "a", "b", "c")
+        await tell(served, "w", topic="worker.status")
+        assert await by_topic.subjects(1) == ["w"]
+        assert await by_subject.subjects(2) == ["b", "c"]
+
+
+async def test_changes_are_told_at_most_once_a_second_but_always_at_last(served: Served) -> None:
+    async with listen(served, topic="changed") as stream:
+        began = time.monotonic()
+        for _ in range(10):
+            await served.enqueue()
+            await tell(served, "x")
+        ticks = 0
+        while time.monotonic() - began < 2.5:
+            try:
+                event = await asyncio.wait_for(stream.next(), 1.5)
+            except TimeoutError:
+                break
+            assert (event["event"], event["id"]) == ("changed", None)
+            ticks += 1
+        assert 1 <= ticks <= 4
+
+
+@pytest.mark.spec("E31")
+async def test_a_quiet_stream_is_kept_alive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert events.KEEP_ALIVE_SECONDS == 30
+    monkeypatch.setattr(events, "KEEP_ALIVE_SECONDS", 0.05)
+    async with listen(served) as stream:
+        task = asyncio.create_task(stream.next())
+
+        async def kept() -> bool:
+            return ": keep-alive" in stream.comments
+
+        await wait_until(kept)
+        task.cancel()
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_others_go_on(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_hub, "BUFFER_EVENTS", 5)
+    hub = served.app.state.event_hub
+    slow = await hub.join()
+    async with listen(served) as stream:
+        for number in range(20):
+            await tell(served, str(number))
+            assert await stream.subjects(1) == [str(number)]
+    assert slow.dropped
+    assert slow.queue.qsize() == 6
+    hub.leave(slow)
+
+
+async def test_a_cursor_that_is_none_is_refused(served: Served) -> None:
+    for wrong in ("x", "-1", "1~a", "9" * 30, "1~" + ",".join(["2"] * 200)):
+        answer = await served.client.get("/api/events", headers={"Last-Event-ID": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (422, "cursor_invalid"), wrong
+
+
+async def test_a_client_that_leaves_is_forgotten_and_the_last_stops_the_listening(served: Served) -> None:
+    listening = "select count(*) from pg_stat_activity where application_name = 'mediamill events'"
+
+    async def heard() -> bool:
+        return await served.one(listening + " and datname = current_database()") == 1
+
+    async def silent() -> bool:
+        return await served.one(listening + " and datname = current_database()") == 0
+
+    async with listen(served):
+        await wait_until(heard)
+    await wait_until(silent)
+
+
+async def test_stopping_the_server_ends_streams_at_once(served: Served) -> None:
+    async with listen(served) as stream:
+        reading = asyncio.create_task(stream.next())
+        began = time.monotonic()
+        served.server.should_exit = True
+        with pytest.raises(EOFError):
+            await reading
+        assert time.monotonic() - began < 3

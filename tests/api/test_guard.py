@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from mediamill.api.guard import OPEN_PATHS, SecretMissingError
+from mediamill.api.sessions import COOKIE
+from mediamill.db.connection import Database
+from tests.api.serving import SECRET, Served, make_app
+
+
+def all_routes(routes: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Every method and path that the application answers, also those of included routers and mounts."""
+    found: list[tuple[str, str]] = []
+    for route in routes:
+        if hasattr(route, "original_router"):
+            found += all_routes(route.original_router.routes, prefix)
+        elif getattr(route, "methods", None):
+            path = prefix + route.path.replace("{", "").replace("}", "").replace(":path", "")
+            found += [(method, path.replace("job_id", "1").replace("worker_id", "1")) for method in route.methods]
+        else:
+            found.append(("GET", f"{route.path}/mediamill.js"))
+    return found
+
+
+@pytest.fixture
+def public(database: Database, tmp_path: Path) -> FastAPI:
+    """A server that would listen on all addresses."""
+    return make_app(database, tmp_path, host="0.0.0.0")
+
+
+@pytest.fixture
+async def stranger(public: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody from elsewhere."""
+    transport = httpx.ASGITransport(public)
+    async with httpx.AsyncClient(transport=transport, base_url="http://mill.example") as client:
+        yield client
+
+
+def test_a_server_beyond_loopback_is_not_made_without_a_secret(database: Database, tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.5", "mill.example"):
+        for secret in (None, ""):
+            with pytest.raises(SecretMissingError, match="would let everybody in") as caught:
+                make_app(database, tmp_path, host=host, admin_secret=secret)
+            assert caught.value.fix is not None
+            assert "MEDIAMILL_ADMIN_SECRET" in caught.value.fix
+
+
+async def test_no_route_answers_a_stranger_without_the_secret(
+    public: FastAPI, stranger: httpx.AsyncClient
+) -> None:
+    routes = all_routes(public.routes)
+    paths = {path for _, path in routes}
+    assert {"/", "/api/jobs", "/metrics", "/api/events", "/api/worker/claim", "/static/mediamill.js"} <= paths
+    for method, path in routes:
+        if path in OPEN_PATHS:
+            continue
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": f"{COOKIE}=9999999999.abc"}):
+            answer = await stranger.request(method, path, headers=headers)
+            assert answer.status_code in (401, 403, 422), (method, path)
+            if answer.status_code == 422:  # a body is judged before a worker's key, but nothing is done without both
+                assert path.startswith("/api/worker/")
+
+
+async def test_a_route_added_later_is_guarded_without_saying_so(
+    public: FastAPI, stranger: httpx.AsyncClient
+) -> None:
+    @public.get("/api/new")
+    async def new() -> str:
+        return "inside"
+
+    assert (await stranger.get("/api/new")).status_code == 401
+    assert (await stranger.get("/api/new", headers={"Authorization": f"Bearer {SECRET}"})).json() == "inside"
+
+
+async def test_health_is_open_and_the_secret_opens_the_rest(stranger: httpx.AsyncClient) -> None:
+    assert (await stranger.get("/health")).status_code == 200
+    right = {"Authorization": f"Bearer {SECRET}"}
+    assert (await stranger.get("/api/jobs", headers=right)).status_code == 200
+    assert (await stranger.get("/", headers=right)).status_code == 200
+
+
+async def test_a_browser_logs_in_once_and_has_a_strict_cookie(stranger: httpx.AsyncClient) -> None:
+    sent_away = await stranger.get("/", headers={"Accept": "text/html"})
+    assert (sent_away.status_code, sent_away.headers["location"]) == (303, "/login")
+    wrong = await stranger.post("/login", data={"secret": "wrong"})
+    assert wrong.status_code == 401
+    assert "set-cookie" not in wrong.headers
+    right = await stranger.post("/login", data={"secret": SECRET})
+    assert right.status_code == 303
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert SECRET not in cookie
+    assert (await stranger.get("/api/jobs")).status_code == 200
+    stranger.cookies.set(COOKIE, stranger.cookies[COOKIE][:-1] + "x", domain="mill.example")
+    stranger.cookies.clear()
+    assert (await stranger.get("/api/jobs")).status_code == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "", "[bad"])
+async def test_on_loopback_a_foreign_host_name_is_refused(served: Served, host: str) -> None:
+    answer = await served.client.get("/api/jobs", headers={"Host": host})
+    assert answer.status_code in (400, 403)
+    if answer.status_code == 403:
+        assert answer.json()["code"] == "foreign_host"
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1", "127.1.2.3:99", "[::1]:8420", "LOCALHOST"])
+async def test_on_loopback_its_own_names_are_welcome(served: Served, host: str) -> None:
+    assert (await served.client.get("/api/jobs", headers={"Host": host})).status_code == 200
+
+
+async def test_a_page_of_another_origin_changes_nothing(served: Served) -> None:
+    job = {"kind": "scripted.run"}
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ):
+        answer = await served.client.post("/api/jobs", json=job, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "foreign_origin")
+    assert await served.one("select count(*) from jobs") == 0
+    own = await served.client.post("/api/jobs", json=job, headers={"Origin": served.url})
+    assert own.status_code == 201
+
+
+async def test_every_answer_carries_the_strict_policy(served: Served) -> None:
+    for path in ("/", "/api/jobs", "/nowhere", "/static/mediamill.css"):
+        headers = (await served.client.get(path)).headers
+        assert headers["content-security-policy"].startswith("default-src 'self';"), path
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+async def test_an_unforeseen_error_tells_nothing_of_the_inside(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    @served.app.get("/api/broken")
+    async def broken() -> None:
+        raise RuntimeError("password=hunter2")
+
+    answer = await served.client.get("/api/broken")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "hunter2" not in answer.text
+    assert "hunter2" in caplog.text

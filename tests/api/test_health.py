@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediamill.db.connection import Database
+from tests.api.serving import Served, make_app, serve
+
+
+def samples(text: str) -> dict[str, float]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
+
+
+@pytest.mark.spec("E33")
+async def test_health_counts_workers_and_pending_jobs(served: Served) -> None:
+    await served.run("insert into workers (name, type, state) values ('a', 'remote', 'idle'), ('b', 'remote', 'offline')")
+    await served.enqueue()
+    await served.enqueue(run_after="2999-01-01T00:00:00Z")
+    answer = await served.client.get("/health")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "database": "ok", "active_workers": 1, "pending_jobs": 2}
+
+
+@pytest.mark.spec("E33")
+async def test_deep_health_tells_storage_database_and_processing(served: Served, tmp_path: Path) -> None:
+    await served.enqueue()
+    body = (await served.client.get("/api/health")).json()
+    assert 0 < body["storage"]["free_bytes"] <= body["storage"]["total_bytes"]
+    assert body["storage"]["folder"] == str(tmp_path)
+    assert int(body["database"]["version"].split(".")[0]) >= 16
+    assert body["database"]["size_bytes"] > 1_000_000
+    assert body["processing"]["states"]["queued"] == 1
+    assert {pool["pool"] for pool in body["processing"]["pools"]} == {"default", "scripted"}
+
+
+@pytest.mark.spec("E33", "E16")
+async def test_metrics_are_read_from_the_database_at_each_scrape(served: Served) -> None:
+    before = samples((await served.client.get("/metrics")).text)
+    assert before['mediamill_queue_depth{pool="scripted"}'] == 0
+    await served.enqueue()
+    await served.run("insert into throughput values (date_trunc('minute', now()), 'p', 1, 40, 2)")
+    await served.run("insert into counters values ('stale_recovered', 3), ('completed_before', 100)")
+    await served.run("insert into workers (name, type, state) values ('a', 'remote', 'busy')")
+    answer = await served.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    now = samples(answer.text)
+    assert now['mediamill_queue_depth{pool="scripted"}'] == 1
+    assert now['mediamill_jobs{state="queued"}'] == 1
+    assert now['mediamill_workers{state="busy"}'] == 1
+    assert now["mediamill_jobs_completed_total"] == 140
+    assert now["mediamill_jobs_failed_total"] == 2
+    assert now["mediamill_stale_recovered_total"] == 3
+    assert now["mediamill_retries_exhausted_total"] == 0
+    assert now["mediamill_failures_total"] == 0
+
+
+class Cut:
+    """A wire to the database that can be cut, or go silent, and be mended."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.mode = path, "open"
+        self.writers: set[asyncio.StreamWriter] = set()
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.mode == "cut":
+            writer.close()
+            return
+        far_reader, far_writer = await asyncio.open_unix_connection(self.path)
+        self.writers |= {writer, far_writer}
+        await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer), return_exceptions=True)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            while self.mode == "silent":
+                await asyncio.sleep(0.02)
+            writer.write(data)
+        writer.close()
+
+    def cut(self) -> None:
+        self.mode = "cut"
+        for writer in self.writers:
+            writer.close()
+        self.writers.clear()
+
+
+async def wired(database: Database) -> tuple[Cut, asyncio.Server, Database]:
+    """A second way to the same database, by a wire."""
+    from urllib.parse import parse_qs, urlsplit
+
+    parts = urlsplit(database.url)
+    folder = parse_qs(parts.query)["host"][0]
+    wire = Cut(f"{folder}/.s.PGSQL.{parse_qs(parts.query).get('port', ['5432'])[0]}")
+    server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    user = parts.username or "postgres"
+    return wire, server, await Database.open(f"postgresql://{user}@127.0.0.1:{port}{parts.path}?sslmode=disable")
+
+
+@pytest.mark.spec("E33")
+async def test_a_database_that_goes_away_is_503_until_it_is_back(database: Database, tmp_path: Any) -> None:
+    wire, server, through = await wired(database)
+    async with serve(through, tmp_path) as served:
+        assert (await served.client.get("/health")).status_code == 200
+        wire.cut()
+        for path in ("/health", "/api/jobs", "/metrics", "/api/health"):
+            answer = await served.client.get(path)
+            assert answer.status_code == 503, path
+            assert int(answer.headers["retry-after"]) > 0
+        assert (await served.client.get("/health")).json()["database"] == "down"
+        refused = await served.client.post("/api/jobs", json={"kind": "scripted.run"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "database_down")
+        page = await served.client.get("/")
+        assert page.status_code == 503
+        assert "database is away" in page.text
+        wire.mode = "open"
+        assert (await served.client.get("/health")).status_code == 200
+        assert (await served.client.get("/")).status_code == 200
+    await through.close()
+    server.close()
+
+
+@pytest.mark.spec("E33")
+async def test_health_answers_within_two_seconds_when_the_database_is_silent(
+    database: Database, tmp_path: Any
+) -> None:
+    wire, server, through = await wired(database)
+    async with serve(through, tmp_path) as served:
+        assert (await served.client.get("/health")).status_code == 200
+        wire.mode = "silent"
+        began = time.monotonic()
+        assert (await served.client.get("/health")).status_code == 503
+        assert time.monotonic() - began < 2
+        wire.mode = "open"
+    through.pool.terminate()
+    server.close()
+
+
+def test_scrapes_share_no_global_registry(database: Database, tmp_path: Path) -> None:
+    from prometheus_client import REGISTRY
+
+    make_app(database, tmp_path)
+    assert not [name for name in REGISTRY._names_to_collectors if name.startswith("mediamill")]
