@@ -1,20 +1,156 @@
-"""Our own engine. Not wired yet: every function says so until the engine is there."""
+"""Our own engine: durable finishes, fair claims, leases, archive of finished jobs, all as in production."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
 
-from bench.engine.peers import EVERY_PEER, NotWiredError
+from bench.engine import bodies
+from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
+from mediamill.db.connection import Database
+from mediamill.db.migrate import upgrade
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.kinds import JobKind, Kinds, Run
+from mediamill.engine.model import NewJob
+from mediamill.engine.pools import set_pools
+from mediamill.engine.rules import Engine
+from mediamill.worker.loop import Worker, WorkerPlan
 
 PHASES = EVERY_PEER | {"kill", "sandbox"}
-CONCURRENCY = 500
+CONCURRENCY = 100
 MAX_JOBS = None
+ENQUEUE_BATCH = 5000
+PLUGIN = Path(__file__).parents[1] / "plugin"
+ROOT = Path(__file__).parents[3]
 
 
-def _refuse(*_: object) -> NoReturn:
-    raise NotWiredError(
-        "mediamill is not wired yet: bench/engine/peers/mediamill.py has no adapter for the engine"
+async def _noop(run: Run) -> None:
+    bodies.run_noop()
+
+
+async def _stamp(run: Run) -> None:
+    bodies.run_stamp(run.payload["i"])
+
+
+async def _slow(run: Run) -> None:
+    await bodies.run_slow(run.payload["i"])
+
+
+KINDS = Kinds(
+    [
+        JobKind("noop", handler=_noop),
+        JobKind("stamp", handler=_stamp),
+        JobKind("slow", handler=_slow),
+        JobKind("sandbox"),
+    ]
+)
+
+
+def prepare(url: str) -> None:
+    """Migrations, and two pools: one for jobs in the worker's process, one for the sandbox."""
+    asyncio.run(_prepare(url))
+
+
+async def _prepare(url: str) -> None:
+    await upgrade(url)
+    database = await Database.open(url)
+    async with database.transaction() as connection:
+        pools = [
+            {"name": "default", "concurrency": CONCURRENCY},
+            {"name": "sandbox", "matches": ["sandbox"], "processor": "bench", "concurrency": 2},
+        ]
+        await set_pools(connection, pools, ["bench", "scripted"])
+    await database.close()
+
+
+def enqueue(url: str, kind: str, count: int) -> float:
+    """`Enqueuer.enqueue_jobs`, 5,000 in a transaction."""
+    return asyncio.run(_enqueue(url, kind, count))
+
+
+async def _enqueue(url: str, kind: str, count: int) -> float:
+    database, enqueuer = await Database.open(url), Enqueuer(KINDS)
+    async with database.connection() as connection:
+        await connection.fetchval("select 1")
+    started = time.perf_counter()
+    for first in range(0, count, ENQUEUE_BATCH):
+        async with database.transaction() as connection:
+            await enqueuer.enqueue_jobs(
+                connection, [NewJob(kind, {"i": i}) for i in range(first, min(count, first + ENQUEUE_BATCH))]
+            )
+    seconds = time.perf_counter() - started
+    await database.close()
+    return seconds
+
+
+class StampSubmitter:
+    """Submits by `Enqueuer.enqueue_job`: one statement, one transaction."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = LoopThread()
+        self._database = self._loop.run(Database.open(url))
+        self._enqueuer = Enqueuer(KINDS)
+
+    def send(self, number: int) -> None:
+        """Enqueue one job."""
+        self._loop.run(self._send(number))
+
+    async def _send(self, number: int) -> None:
+        async with self._database.connection() as connection:
+            await self._enqueuer.enqueue_job(connection, NewJob("stamp", {"i": number}))
+
+    def close(self) -> None:
+        """Close the pool."""
+        self._loop.run(self._database.close())
+        self._loop.close()
+
+
+def open_submitter(url: str) -> StampSubmitter:
+    """A client with connections of its own."""
+    return StampSubmitter(url)
+
+
+def run_worker(url: str, concurrency: int) -> None:
+    """The worker as `mediamill worker` runs it."""
+    import uvloop
+
+    sys.path.append(str(PLUGIN))
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(PLUGIN), str(ROOT)))
+    uvloop.run(_work(url))
+
+
+async def _work(url: str) -> None:
+    database = await Database.open(url)
+    with tempfile.TemporaryDirectory() as folder:
+        await Worker(database, Engine(kinds=KINDS), WorkerPlan(data_folder=Path(folder))).run()
+
+
+def count_unfinished(url: str) -> int:
+    """Finished jobs leave the hot table."""
+    return fetch_number(url, "select count(*) from jobs")
+
+
+def fill_finished(url: str, count: int) -> None:
+    """Rows as a finish leaves them."""
+    execute(
+        url,
+        "insert into finished_jobs (id, kind, pool, owner, priority, attempts, worker_id, worker_name, created_at,"
+        " started_at) select -i, 'noop', 'default', 'default', 1, 1, 1, 'worker', now(), now()"
+        f" from generate_series(1, {count}) i",
+        "vacuum analyze finished_jobs",
     )
 
 
-prepare = enqueue = open_submitter = run_worker = count_unfinished = fill_finished = fill_waiting = _refuse
+def fill_waiting(url: str, count: int) -> None:
+    """Rows as enqueue leaves them."""
+    execute(
+        url,
+        "insert into jobs (kind, pool, owner, priority, state, payload, max_attempts)"
+        " select 'noop', 'default', 'default', 1, 'queued', jsonb_build_object('i', i), 3"
+        f" from generate_series(1, {count}) i",
+        "vacuum analyze jobs",
+    )

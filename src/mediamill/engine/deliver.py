@@ -73,7 +73,9 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
 async def deliver_forever(database: Database, engine: Engine) -> None:
     """The background task of the server: woken when a result is saved, with a look now and then in any case."""
     waiting = asyncio.Event()
-    listener = Listener(database.url, ["mediamill_results"], lambda *_: waiting.set(), name="mediamill deliveries")
+    listener = Listener(
+        database.url, ["mediamill_results"], lambda *_: waiting.set(), name="mediamill deliveries"
+    )
     await listener.start()
     try:
         while True:

@@ -64,49 +64,42 @@ class Enqueuer:
     async def _enqueue_alike(self, connection: Connection, jobs: list[NewJob]) -> list[int]:
         rows = await store.jobs.insert_jobs.rows(
             connection,
-            **await self._columns(connection, jobs[0]),
+            **self._columns(jobs[0]),
             subject_ids=[job.subject_id for job in jobs],
             payloads=[self._payload(job) for job in jobs],
         )
+        if not rows:
+            raise _unknown_pool(jobs[0])
         return [row[0] for row in rows]
 
     async def _enqueue_keyed(self, connection: Connection, job: NewJob) -> int:
         assert job.idempotency_key is not None
-        columns = await self._columns(connection, job)
         added = await store.jobs.insert_keyed_job.value(
             connection,
-            **columns,
+            **self._columns(job),
             key=job.idempotency_key,
             subject_id=job.subject_id,
             payload=self._payload(job),
         )
         if added is None:
             added = await store.jobs.find_key.value(connection, kind=job.kind, key=job.idempotency_key)
+        if added is None:
+            raise _unknown_pool(job)
         return int(added)
 
-    async def _columns(self, connection: Connection, job: NewJob) -> dict[str, Any]:
+    def _columns(self, job: NewJob) -> dict[str, Any]:
         self._kinds.get(job.kind)
         if job.max_attempts is not None and job.max_attempts < 1:
             raise InvalidError("max_attempts must be at least 1")
         if job.run_after is not None and job.run_after.tzinfo is None:
             raise InvalidError("run_after needs a time zone")
-        if job.pool is not None:
-            found = await store.jobs.find_pool.row(connection, pool=job.pool)
-            if found is None:
-                raise UnknownPoolError(
-                    f"there is no pool named {job.pool}", fix="mediamill pools show lists them"
-                )
-        else:
-            found = await store.jobs.route_job.row(connection, kind=job.kind, mime_type=job.mime_type)
-            if found is None:
-                raise UnknownPoolError("no pool takes this job", fix="define a pool whose matches are []")
         return {
             "kind": job.kind,
-            "pool": found["name"],
+            "pool": job.pool,
             "owner": job.owner,
             "mime_type": job.mime_type,
             "priority": int(job.priority),
-            "max_attempts": job.max_attempts or found["max_attempts"],
+            "max_attempts": job.max_attempts,
             "run_after": job.run_after,
         }
 
@@ -124,3 +117,9 @@ class Enqueuer:
 
 def _shape(job: NewJob) -> tuple[str, str, str | None, int, str | None, int | None, datetime | None]:
     return (job.kind, job.owner, job.mime_type, int(job.priority), job.pool, job.max_attempts, job.run_after)
+
+
+def _unknown_pool(job: NewJob) -> UnknownPoolError:
+    if job.pool is None:
+        return UnknownPoolError("no pool takes this job", fix="define a pool whose matches are []")
+    return UnknownPoolError(f"there is no pool named {job.pool}", fix="mediamill pools show lists them")

@@ -3,55 +3,58 @@
 -- "(…) is true" around the last two keeps the planner from finding rows by the index of leases, and
 -- "id = any" next to the join makes it find them by id once and join by hash: linear in the batch.
 
--- name: route_job
--- Which pool a kind and a mime type go to. The kind beats the mime type, both beat the catch-all.
-select name, max_attempts from pools
-where :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}'
-order by :kind::text = any (matches) desc, matches <> '{}' desc
-limit 1;
-
--- name: find_pool
-select name, max_attempts from pools where name = :pool;
-
 -- name: insert_jobs
--- Many jobs that differ only in subject and payload, one notification. An owner on hold gets held jobs.
-with added as (
+-- Many jobs that differ only in subject and payload, one notification. Without a pool by name, the kind decides
+-- the pool, else the mime type, else the catch-all. An owner on hold gets held jobs. No row: no such pool.
+with route as materialized (
+    select name, coalesce(:max_attempts::integer, max_attempts) as max_attempts from pools
+    where case when :pool::text is not null then name = :pool
+        else :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}' end
+    order by :kind::text = any (matches) desc, matches <> '{}' desc
+    limit 1
+), added as (
     insert into jobs (kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
-    select :kind, :pool, :owner, :mime_type, :priority, :max_attempts, coalesce(:run_after, now()),
+    select :kind, route.name, :owner, :mime_type, :priority, route.max_attempts, coalesce(:run_after, now()),
         case
             when (select exists (select from held_owners where owner = :owner)) then 'held'
             when :run_after::timestamptz > now() then 'scheduled'
             else 'queued'
         end,
         n.subject_id, n.payload
-    from unnest(:subject_ids::text[], :payloads::jsonb[]) with ordinality as n (subject_id, payload, position)
+    from route, unnest(:subject_ids::text[], :payloads::jsonb[]) with ordinality as n (subject_id, payload, position)
     order by n.position
     returning id
 )
-select id, (select pg_notify('mediamill_jobs', :pool)) from added;
+select id, (select pg_notify('mediamill_jobs', name) from route) from added;
 
 -- name: insert_keyed_job
 -- The key is taken first: of two transactions with one key, the second waits for the first and then finds
 -- its job. A key lives on when its job has finished, until the janitor forgets both.
-with taken as (
+with route as materialized (
+    select name, coalesce(:max_attempts::integer, max_attempts) as max_attempts from pools
+    where case when :pool::text is not null then name = :pool
+        else :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}' end
+    order by :kind::text = any (matches) desc, matches <> '{}' desc
+    limit 1
+), taken as (
     insert into job_keys (kind, key, job_id)
-    values (:kind, :key, nextval(pg_get_serial_sequence('jobs', 'id')))
+    select :kind, :key, nextval(pg_get_serial_sequence('jobs', 'id')) from route
     on conflict (kind, key) do nothing
     returning job_id
 ), added as (
     insert into jobs (id, kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
     overriding system value
-    select job_id, :kind, :pool, :owner, :mime_type, :priority, :max_attempts, coalesce(:run_after, now()),
+    select job_id, :kind, route.name, :owner, :mime_type, :priority, route.max_attempts, coalesce(:run_after, now()),
         case
             when exists (select from held_owners where owner = :owner) then 'held'
             when :run_after::timestamptz > now() then 'scheduled'
             else 'queued'
         end,
         :subject_id, :payload::jsonb
-    from taken
+    from taken, route
     returning id
 )
-select id, (select pg_notify('mediamill_jobs', :pool)) from added;
+select id, (select pg_notify('mediamill_jobs', name) from route) from added;
 
 -- name: find_key
 select job_id from job_keys where kind = :kind and key = :key;
@@ -310,6 +313,27 @@ where j.id in (
         limit 50 for update skip locked
     ) w
 );
+
+-- name: release_stragglers
+-- The other way round: jobs that were held by a transaction that had not yet seen their owner being released.
+-- Nothing else would ever move them. Owners of held jobs are found by hopping through their index.
+with recursive owners (owner) as (
+    (select owner from jobs where state = 'held' order by owner limit 1)
+    union all
+    select (select j.owner from jobs j where j.state = 'held' and j.owner > o.owner order by j.owner limit 1)
+    from owners o where o.owner is not null
+), free as materialized (
+    select o.owner from owners o
+    where o.owner is not null and not exists (select from held_owners h where h.owner = o.owner)
+), back as materialized (
+    select b.id from free
+    cross join lateral (
+        select id from jobs where state = 'held' and jobs.owner = free.owner order by id limit 50 for update skip locked
+    ) b
+)
+update jobs j set state = case when run_after > now() then 'scheduled' else 'queued' end
+from back where j.id = back.id
+returning j.id, pg_notify('mediamill_jobs', j.pool);
 
 -- name: release_owner!
 delete from held_owners where owner = :owner;

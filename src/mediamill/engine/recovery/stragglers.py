@@ -1,4 +1,4 @@
-"""Chore: jobs that slipped past a hold or into a pool that is no more."""
+"""Chore: jobs that slipped past a hold or its release, or into a pool that is no more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from mediamill.engine.rules import Engine
 async def hold_stragglers(connection: Connection, _engine: Engine) -> int:
     """Enqueued by a transaction that had not seen its owner being held."""
     return await store.jobs.hold_stragglers.run(connection)
+
+
+async def release_stragglers(connection: Connection, _engine: Engine) -> int:
+    """Held by a transaction that had not seen its owner being released."""
+    return len(await store.jobs.release_stragglers.rows(connection))
 
 
 async def reroute_orphans(connection: Connection, _engine: Engine) -> int:

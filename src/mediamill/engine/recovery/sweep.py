@@ -15,7 +15,7 @@ from mediamill.engine.recovery.expired import release_expired
 from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
 from mediamill.engine.recovery.lost_sessions import release_lost_sessions
 from mediamill.engine.recovery.silent_workers import mark_silent
-from mediamill.engine.recovery.stragglers import hold_stragglers, reroute_orphans
+from mediamill.engine.recovery.stragglers import hold_stragglers, release_stragglers, reroute_orphans
 from mediamill.engine.rules import Engine
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ SWEEP: tuple[Chore, ...] = (
     fail_exhausted,
     promote_due,
     hold_stragglers,
+    release_stragglers,
     reroute_orphans,
 )
 JANITOR: tuple[Chore, ...] = (bury_forgotten, forget_old)
