@@ -130,6 +130,11 @@ async def _wait_for(attempt: Callable[[], Awaitable[RawConnection]], wait_second
     while True:
         try:
             return await attempt()
+        except asyncpg.ClientConfigurationError as error:  # no server will ever be there: do not wait
+            raise DatabaseDownError(
+                f"the address of the database is not valid: {error}",
+                fix="write MEDIAMILL_DATABASE_URL like postgresql://user:password@host/name",
+            ) from error
         except (*LOST, asyncpg.InvalidCatalogNameError) as error:
             if time.monotonic() >= deadline:
                 raise DatabaseDownError(
@@ -143,5 +148,5 @@ async def _wait_for(attempt: Callable[[], Awaitable[RawConnection]], wait_second
             raise DatabaseDownError(
                 f"the database refuses the connection: {error}", fix="check MEDIAMILL_DATABASE_URL"
             ) from error
-        await asyncio.sleep(pause)
+        await asyncio.sleep(min(pause, max(deadline - time.monotonic(), 0)))
         pause = min(pause * 1.5, 2.0)
