@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 import json
 import logging
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+
+from asyncpg import Record
 
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.notify import Listener
 from mediamill.engine import store
 from mediamill.engine.kinds import call_hooks
-from mediamill.engine.model import Failure, Moved
+from mediamill.engine.model import Moved, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 
@@ -42,10 +47,14 @@ async def reap_results(connection: Connection, owner: str) -> list[Moved]:
 
 async def _deliver(connection: Connection, engine: Engine, batch: int) -> int:
     rows = await store.jobs.lock_results.rows(connection, batch=batch)
+    await _hand_over(connection, engine, rows)
+    return len(rows)
+
+
+async def _hand_over(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
     results = [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
     await call_hooks(connection, engine.kinds, "deliver", results)
     await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
-    return len(rows)
 
 
 async def _deliver_singly(database: Database, engine: Engine) -> int:
@@ -53,20 +62,19 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
     delivered = 0
     for _ in range(BATCH):
         async with database.transaction() as connection:
+            # Locked outside of the savepoint: after a failure it must be this very job that is buried.
+            rows = await store.jobs.lock_results.rows(connection, batch=1)
+            if not rows:
+                break
             try:
                 async with connection.transaction():
-                    count = await _deliver(connection, engine, 1)
+                    await _hand_over(connection, engine, rows)
+                    delivered += 1
             except LOST:
                 raise
             except Exception as error:
-                rows = await store.jobs.lock_results.rows(connection, batch=1)
-                await bury_jobs(
-                    connection, engine, rows, "delivery_failed", Failure(str(error), permanent=True)
-                )
-                count = 1
-        if count == 0:
-            break
-        delivered += count
+                failure = replace(failure_of(error, traceback.format_exc()), permanent=True)
+                await bury_jobs(connection, engine, rows, "delivery_failed", failure)
     return delivered
 
 
