@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.engine import bodies
 from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
@@ -51,19 +52,19 @@ KINDS = Kinds(
 
 
 def prepare(url: str) -> None:
-    """Migrations, and two pools: one for jobs in the worker's process, one for the sandbox."""
+    """Migrations, and one pool, the catch-all, for jobs in the worker's own process."""
     asyncio.run(_prepare(url))
 
 
 async def _prepare(url: str) -> None:
     await upgrade(url)
+    await _set_pools(url, {"name": "default", "concurrency": CONCURRENCY}, replace=True)
+
+
+async def _set_pools(url: str, *pools: dict[str, Any], replace: bool = False) -> None:
     database = await Database.open(url)
     async with database.transaction() as connection:
-        pools = [
-            {"name": "default", "concurrency": CONCURRENCY},
-            {"name": "sandbox", "matches": ["sandbox"], "processor": "bench", "concurrency": 2},
-        ]
-        await set_pools(connection, pools, ["bench", "scripted"])
+        await set_pools(connection, pools, ["bench"], replace=replace)
     await database.close()
 
 
@@ -73,6 +74,8 @@ def enqueue(url: str, kind: str, count: int) -> float:
 
 
 async def _enqueue(url: str, kind: str, count: int) -> float:
+    if kind == "sandbox":
+        await _set_pools(url, {"name": "sandbox", "matches": [kind], "processor": "bench", "concurrency": 2})
     database, enqueuer = await Database.open(url), Enqueuer(KINDS)
     async with database.connection() as connection:
         await connection.fetchval("select 1")
