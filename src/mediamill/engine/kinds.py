@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from asyncpg import InterfaceError
+
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
-from mediamill.errors import InvalidError, NotFoundError, RetryLaterError
+from mediamill.errors import InvalidError, MediamillError, NotFoundError, RetryLaterError
 
 Hook = Callable[[Connection, Sequence[Moved]], Awaitable[None]]
 
@@ -44,6 +46,12 @@ class UnknownKindError(NotFoundError):
     """There is no such job kind."""
 
     code = "unknown_kind"
+
+
+class HookFailedError(MediamillError):
+    """What happens to the subject of a job could not be done."""
+
+    code = "hook_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +132,10 @@ async def call_hooks(connection: Connection, kinds: Kinds, hook: HookName, moved
     for name, jobs in by_kind.items():
         function: Hook | None = getattr(kinds.find(name), hook)
         if function is not None:
-            await function(connection, jobs)
+            try:
+                await function(connection, jobs)
+            except (OSError, InterfaceError) as error:
+                # A missing file or a wrong argument must not be taken for a database that is away.
+                if connection.is_closed():
+                    raise
+                raise HookFailedError(f"{type(error).__name__}: {error}") from error
