@@ -181,10 +181,20 @@ class Failure:
     permanent: bool
     traceback: str | None = None
 
+    def __post_init__(self) -> None:
+        """Bytes that the database refuses must not keep a failure from being written down."""
+        object.__setattr__(self, "error", _storable(self.error))
+        if self.traceback is not None:
+            object.__setattr__(self, "traceback", _storable(self.traceback))
+
     @property
     def short(self) -> str:
         """The part that is kept beside the job."""
         return self.error[:SHORT_ERROR_CHARACTERS]
+
+
+def _storable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def failure_of(error: BaseException, traceback: str | None = None) -> Failure:
