@@ -11,7 +11,7 @@ import msgspec
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.kinds import Kinds
-from mediamill.engine.model import NewJob
+from mediamill.engine.model import NewJob, has_nul
 from mediamill.errors import InvalidError, NotFoundError, QuotaExceededError
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -106,7 +106,12 @@ class Enqueuer:
     def _payload(self, job: NewJob) -> str:
         if type(job.payload) is not dict and not hasattr(job.payload, "keys"):
             raise PayloadInvalidError(f"a payload must be a JSON object, not {type(job.payload).__name__}")
-        text = _encode(job.payload)
+        try:
+            text = _encode(job.payload)
+        except (TypeError, ValueError) as error:
+            raise PayloadInvalidError(f"the payload is no JSON object: {error}") from error
+        if has_nul(text):
+            raise PayloadInvalidError("a payload must not contain NUL characters, the database keeps none")
         if len(text) > self._limit:
             raise PayloadTooLargeError(
                 f"the payload has {len(text)} bytes, the limit is {self._limit}",

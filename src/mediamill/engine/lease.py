@@ -9,7 +9,7 @@ import msgspec
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
-from mediamill.engine.model import Claim
+from mediamill.engine.model import Claim, without_nul
 from mediamill.errors import ClaimLostError, QuotaExceededError
 
 PROGRESS_LIMIT_BYTES = 1_000_000
@@ -64,7 +64,7 @@ async def extend_leases(
 def _json(value: Any) -> str | None:
     if value is None:
         return None
-    text = msgspec.json.encode(value)
+    text = without_nul(msgspec.json.encode(value))
     if len(text) > PROGRESS_LIMIT_BYTES:
         raise ProgressTooLargeError(
             f"a progress report may have {PROGRESS_LIMIT_BYTES} bytes, this has {len(text)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,7 @@ SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
 STALE_REQUEUED = "stale_processing_requeued"
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class State(enum.StrEnum):
@@ -191,6 +193,16 @@ class Failure:
     def short(self) -> str:
         """The part that is kept beside the job."""
         return self.error[:SHORT_ERROR_CHARACTERS]
+
+
+def has_nul(json_text: bytes) -> bool:
+    """Does JSON text hold an escaped NUL? Such a text cannot become jsonb."""
+    return b"\\u0000" in json_text and _NUL.search(json_text) is not None
+
+
+def without_nul(json_text: bytes) -> bytes:
+    """The same JSON with the sign for what cannot be shown in the place of each NUL."""
+    return _NUL.sub(rb"\1\\ufffd", json_text) if b"\\u0000" in json_text else json_text
 
 
 def _storable(text: str) -> str:

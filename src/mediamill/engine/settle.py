@@ -22,6 +22,7 @@ from mediamill.engine.model import (
     Moved,
     backoff_seconds,
     failure_of,
+    without_nul,
 )
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
@@ -57,7 +58,7 @@ def encode_result(engine: Engine, result: Any) -> str | None:
     """A result as JSON text; too large is a permanent failure."""
     if result is None:
         return None
-    text = msgspec.json.encode(result, enc_hook=str)
+    text = without_nul(msgspec.json.encode(result, enc_hook=str))
     if len(text) > engine.payload_limit_bytes:
         raise ResultTooLargeError(
             f"the result has {len(text)} bytes, the limit is {engine.payload_limit_bytes}"

@@ -93,6 +93,8 @@ async def issue_key(connection: Connection, worker_id: int) -> str:
 
 async def worker_of_key(connection: Connection, key: str) -> int:
     """Whose key this is; refused if it is wrong, revoked, or of a disabled worker."""
+    if not key.isascii() or "\0" in key:
+        raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
     given = hashlib.sha256(key.encode()).digest()
     rows = await store.workers.find_keys.rows(connection, prefix=key[:PREFIX_CHARACTERS])
     for row in rows:
