@@ -337,8 +337,10 @@ update jobs j set state = case when run_after > now() then 'scheduled' else 'que
 from back where j.id = back.id
 returning j.id, pg_notify('mediamill_jobs', j.pool);
 
--- name: release_owner!
-delete from held_owners where owner = :owner;
+-- name: release_owner
+-- Results that waited are announced here: there may be nothing else to release.
+with gone as (delete from held_owners where owner = :owner returning owner)
+select pg_notify('mediamill_results', '') from gone;
 
 -- name: release_jobs
 with back as (
@@ -348,7 +350,7 @@ with back as (
 ), pools_woken as materialized (
     select pool, count(*) as jobs from back group by pool
 )
-select pool, jobs, pg_notify('mediamill_jobs', pool), pg_notify('mediamill_results', :owner) from pools_woken;
+select pool, jobs, pg_notify('mediamill_jobs', pool) from pools_woken;
 
 -- name: list_held_owners
 select h.owner, h.held_at, (select count(*) from jobs j where j.owner = h.owner and j.state = 'held') as jobs
