@@ -65,10 +65,13 @@ select job_id from job_keys where kind = :kind and key = :key;
 -- what waits), other owners than the one served last come first, the one whose oldest job is oldest at the
 -- head. Each gets an equal share, oldest first. More owners than the window: the hop starts behind the last
 -- owner, so that the window wanders round. SKIP LOCKED: two workers never meet on one job, and only rows
--- that are taken get locked, because the limits are reached before the scan goes on.
+-- that are taken get locked, because the limits are reached before the scan goes on. A disabled worker gets
+-- nothing, also before it has heard that it is.
 with recursive
 top as materialized (
-    select priority from jobs where pool = :pool and state = 'queued' order by priority limit 1
+    select priority from jobs where pool = :pool and state = 'queued'
+        and not exists (select from workers where id = :worker_id and state = 'disabled')
+    order by priority limit 1
 ),
 behind (owner, hop) as (
     (select j.owner, 1 from jobs j
