@@ -6,18 +6,23 @@ begins: one that is lost with a crash is only claimed again, and its token no lo
 
 from __future__ import annotations
 
+import logging
 import time
+import traceback
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mediamill.db.connection import Connection, Database, RawConnection, connect
+from mediamill.db.connection import LOST, Connection, Database, RawConnection, connect
 from mediamill.engine import store
 from mediamill.engine.kinds import Kinds, call_hooks
-from mediamill.engine.model import ClaimedJob
+from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.recovery.stragglers import hold_stragglers
 from mediamill.engine.recovery.sweep import do_waiting_chores
 from mediamill.engine.rules import Engine
+from mediamill.engine.settle import fail_job
+
+log = logging.getLogger(__name__)
 
 OWNER_WINDOW = 256
 
@@ -67,8 +72,7 @@ class Claimer:
             return await self._claim(connection, pool, amount)
         async with connection.transaction():
             jobs = await self._claim(connection, pool, amount)
-            await self._tell(connection, jobs)
-            return jobs
+            return await self._tell_all(connection, pool, jobs)
 
     async def _claim(self, connection: Connection, pool: Pool, amount: int) -> list[ClaimedJob]:
         rows = await store.jobs.claim_jobs.rows(
@@ -86,9 +90,33 @@ class Claimer:
             self.last_owners[pool.name] = jobs[-1].owner
         return jobs
 
-    async def _tell(self, connection: Connection, jobs: list[ClaimedJob]) -> None:
+    async def _tell_all(self, connection: Connection, pool: Pool, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+        """The jobs whose subjects are told. One that refuses has failed this attempt, and is in nobody's way."""
         if not any(self.kinds.find(job.kind).on_claimed for job in jobs):
-            return
+            return jobs
+        try:
+            async with connection.transaction():
+                await self._tell(connection, jobs)
+            return jobs
+        except LOST:
+            raise
+        except Exception as error:
+            if len(jobs) == 1:
+                log.exception("the subject of job %d (%s) refuses to be claimed", jobs[0].id, jobs[0].kind)
+                await self._fail(connection, pool, jobs[0], failure_of(error, traceback.format_exc()))
+                return []
+        return [job for one in jobs for job in await self._tell_all(connection, pool, [one])]
+
+    async def _fail(self, connection: Connection, pool: Pool, job: ClaimedJob, failure: Failure) -> None:
+        try:
+            async with connection.transaction():
+                await fail_job(connection, Engine(self.kinds), job, failure, pool)
+        except LOST:
+            raise
+        except Exception:  # a subject that refuses everything: the job moves without it
+            await fail_job(connection, Engine(), job, failure, pool)
+
+    async def _tell(self, connection: Connection, jobs: list[ClaimedJob]) -> None:
         rows = await store.jobs.lock_claims.rows(
             connection,
             ids=[job.id for job in jobs],
