@@ -42,8 +42,10 @@ returning w.id, w.session_lost_at;
 
 -- name: list_lost_workers
 -- Local workers without a session: those over the grace period, and all of one machine for a look at its processes.
+-- A disabled one stays disabled, so that it is only looked at while it still holds something.
 select id, name, process, state, session_lost_at < now() - make_interval(secs => :session_grace_seconds) as over
-from workers where type = 'local' and state <> 'offline' and session_lost_at is not null;
+from workers where type = 'local' and state <> 'offline' and session_lost_at is not null
+    and (state <> 'disabled' or exists (select from jobs where jobs.state = 'running' and jobs.worker_id = workers.id));
 
 -- name: try_session_lock
 -- Succeeds only if the worker's session does not hold it; until we commit the worker cannot take it back.
@@ -52,7 +54,7 @@ select pg_try_advisory_xact_lock(:lock_class, :worker_id);
 -- name: mark_lost
 update workers set state = case when state = 'disabled' then state else 'offline' end, current_job_id = null
 where id = :worker_id and type = 'local' and session_lost_at is not null
-returning id, name;
+returning id, name, state;
 
 -- name: mark_silent
 -- Offline by silence, in one conditional update: a heartbeat in between makes the condition false when the row

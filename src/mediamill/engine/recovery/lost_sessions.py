@@ -56,5 +56,6 @@ async def _release_batch(connection: Connection, engine: Engine, worker_id: int)
     gone = await store.recovery.mark_lost.row(connection, worker_id=worker_id)
     if gone is not None:
         log.warning("worker %s is lost, %d of its jobs go back to the queue", gone["name"], len(rows))
-        await tell_worker(connection, worker_id, gone["name"], "offline")
+        if gone["state"] == "offline":
+            await tell_worker(connection, worker_id, gone["name"], "offline")
     return len(rows), True
