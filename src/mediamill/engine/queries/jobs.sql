@@ -255,7 +255,7 @@ with gone as (
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, failed)
     select date_trunc('minute', now()), pool, coalesce(worker_id, 0), count(*) from gone
-    where dead_reason <> 'abandoned' group by 2, 3 order by 2, 3
+    where dead_reason not in ('abandoned', 'hook_failed') group by 2, 3 order by 2, 3
     on conflict (minute, pool, worker_id) do update set failed = t.failed + excluded.failed
 ), told as (
     insert into events (topic, subject, data)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from asyncpg import Record
+
 from mediamill.db.connection import Connection
 from mediamill.engine import store
-from mediamill.engine.recovery.release import BATCH
+from mediamill.engine.recovery.release import BATCH, move_jobs
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 
@@ -14,8 +18,11 @@ FORGET_BATCH = 5_000
 async def bury_forgotten(connection: Connection, engine: Engine) -> int:
     """One batch of jobs older than their pool allows that nobody moved. Their kinds delete their files."""
     rows = await store.recovery.lock_forgotten.rows(connection, batch=BATCH)
+    return await move_jobs(connection, engine, rows, _bury)
+
+
+async def _bury(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
     await bury_jobs(connection, engine, rows, "abandoned")
-    return len(rows)
 
 
 async def forget_old(connection: Connection, engine: Engine) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from asyncpg import Record
 
-from mediamill.db.connection import Connection
+from mediamill.db.connection import LOST, Connection
 from mediamill.engine import store
 from mediamill.engine.alerts import alert_of_failure, raise_alert
-from mediamill.engine.kinds import call_hooks
-from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED
+from mediamill.engine.kinds import Kinds, call_hooks
+from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 
@@ -19,9 +21,40 @@ log = logging.getLogger(__name__)
 
 BATCH = 50
 
+Move = Callable[[Connection, Engine, Sequence[Record]], Awaitable[None]]
+
+
+async def move_jobs(connection: Connection, engine: Engine, rows: Sequence[Record], move: Move) -> int:
+    """Move rows under lock; if a hook fails, one by one. How many.
+
+    A job whose subject refuses goes to the dead letter without it, where somebody sees it: if it stayed, it
+    would be in the way of every sweep to come.
+    """
+    if not rows:
+        return 0
+    try:
+        async with connection.transaction():
+            await move(connection, engine, rows)
+        return len(rows)
+    except LOST:
+        raise
+    except Exception as error:
+        if len(rows) == 1:
+            log.exception("the subject of job %d (%s) refuses to be moved", rows[0]["id"], rows[0]["kind"])
+            failure = failure_of(error, traceback.format_exc())
+            await bury_jobs(connection, replace(engine, kinds=Kinds()), rows, "hook_failed", failure)
+            return 1
+    for row in rows:
+        await move_jobs(connection, engine, [row], move)
+    return len(rows)
+
 
 async def release_claims(connection: Connection, engine: Engine, rows: Sequence[Record]) -> int:
     """Rows under lock, together with their subjects. How many."""
+    return await move_jobs(connection, engine, rows, _release)
+
+
+async def _release(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
     used_up = [row for row in rows if row["attempts"] >= row["max_attempts"]]
     await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED)
     for row in used_up:
@@ -38,4 +71,3 @@ async def release_claims(connection: Connection, engine: Engine, rows: Sequence[
         await raise_alert(connection, engine, "stale_job_recovered", facts)
     for row in rows:
         log.info("claim of job %d (%s) by %s released", row["id"], row["kind"], row["worker_name"])
-    return len(rows)
