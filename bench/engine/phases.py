@@ -211,10 +211,19 @@ def _percentile(values: list[float], share: float) -> float:
 
 def measure_kill(trial: Trial) -> Row:
     """kill -9 of a worker in the middle of its jobs, another one started at once, all by default settings."""
+    return _kill(trial, elsewhere=False)
+
+
+def measure_kill_elsewhere(trial: Trial) -> Row:
+    """The same for a worker on another machine: nobody can see there that its process is gone."""
+    return _kill(trial, elsewhere=True)
+
+
+def _kill(trial: Trial, elsewhere: bool) -> Row:
     measure.clear_scratch()
     trial.peer.enqueue(trial.url, "slow", KILL_JOBS)
     concurrency = min(trial.peer.CONCURRENCY, KILL_JOBS)
-    with running_workers(trial.name, trial.url, concurrency):
+    with running_workers(trial.name, trial.url, concurrency, elsewhere=elsewhere):
         if not _wait_until(lambda: len(_events("start")) >= KILL_JOBS, 40):
             raise PeerFailedError(f"{trial.name} did not start {KILL_JOBS} jobs side by side")
         time.sleep(1.0)  # in the middle of the jobs, not at their start
@@ -295,6 +304,9 @@ PHASES: dict[str, Callable[[Trial], Row]] = {
     "waiting": measure_waiting,
     "sandbox": measure_sandbox,
     "kill": measure_kill,
+    "kill-elsewhere": measure_kill_elsewhere,
     "memory": measure_memory,
 }
-ONCE = frozenset({"kill", "memory"})  # minutes of waiting that further rounds would not make more exact
+ONCE = frozenset(
+    {"kill", "kill-elsewhere", "memory"}
+)  # minutes of waiting that further rounds would not make more exact

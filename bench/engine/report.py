@@ -83,6 +83,7 @@ def compute_ratios(rows: Iterable[Row]) -> dict[str, float | None]:
         "big_vs_empty": None if finished is None or waiting is None else min(finished, waiting),
         "sandbox_jobs_per_second": own("sandbox", "rate"),
         "kill_seconds": own("kill", "last_seconds"),
+        "kill_elsewhere_seconds": own("kill-elsewhere", "last_seconds"),
         "memory_growth_mb": own("memory", "growth_mb"),
     }
 

@@ -23,9 +23,11 @@ LOG = ROOT / "bench" / "run" / "workers.log"
 class WorkerGroup:
     """Workers of one peer that live and die together."""
 
-    def __init__(self, peer_name: str, url: str, concurrency: int, processes: int) -> None:
+    def __init__(
+        self, peer_name: str, url: str, concurrency: int, processes: int, elsewhere: bool = False
+    ) -> None:
         self._peer_name = peer_name
-        self._processes = [_start_worker(peer_name, url, concurrency) for _ in range(processes)]
+        self._processes = [_start_worker(peer_name, url, concurrency, elsewhere) for _ in range(processes)]
 
     @property
     def pids(self) -> list[int]:
@@ -46,18 +48,27 @@ class WorkerGroup:
 
 
 @contextmanager
-def running_workers(peer_name: str, url: str, concurrency: int, processes: int = 1) -> Iterator[WorkerGroup]:
-    """Workers for the length of the block."""
-    group = WorkerGroup(peer_name, url, concurrency, processes)
+def running_workers(
+    peer_name: str, url: str, concurrency: int, processes: int = 1, elsewhere: bool = False
+) -> Iterator[WorkerGroup]:
+    """Workers for the length of the block. `elsewhere`: in a space of process ids that nobody here can look into,
+    which is all that an engine can know of a worker on another machine.
+    """
+    group = WorkerGroup(peer_name, url, concurrency, processes, elsewhere)
     try:
         yield group
     finally:
         group.kill()
 
 
-def _start_worker(peer_name: str, url: str, concurrency: int) -> subprocess.Popen[bytes]:
+def _start_worker(
+    peer_name: str, url: str, concurrency: int, elsewhere: bool = False
+) -> subprocess.Popen[bytes]:
     LOG.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "bench.engine.workers", peer_name, str(concurrency)]
+    if elsewhere:
+        rights = [] if os.geteuid() == 0 else ["--map-current-user"]
+        command = ["unshare", *rights, "--pid", "--fork", "--kill-child", "--mount-proc", *command]
     environment = {**os.environ, URL_VARIABLE: url, "PYTHONWARNINGS": "ignore"}
     with LOG.open("ab") as log:
         return subprocess.Popen(

@@ -21,7 +21,7 @@ from mediamill.engine.pools import set_pools
 from mediamill.engine.rules import Engine
 from mediamill.worker.loop import Worker, WorkerPlan
 
-PHASES = EVERY_PEER | {"kill", "sandbox"}
+PHASES = EVERY_PEER | {"kill", "kill-elsewhere", "sandbox"}
 CONCURRENCY = 100
 MAX_JOBS = None
 ENQUEUE_BATCH = 5000
