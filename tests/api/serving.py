@@ -21,7 +21,7 @@ from mediamill.settings import Settings
 from mediamill.testing import kinds as scripted
 from mediamill.ui.pages import add_pages
 
-SECRET = "a secret that only the tests know"  # noqa: S105
+SECRET = "a secret that only the tests know"
 
 
 @dataclass

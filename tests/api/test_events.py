@@ -141,7 +141,10 @@ async def test_many_writers_and_clients_at_once_lose_nothing(served: Served) -> 
 
 @pytest.mark.spec("E31")
 async def test_streams_are_filtered_by_topic_and_subject(served: Served) -> None:
-    async with listen(served, topic="worker.status") as by_topic, listen(served, subject=["b", "c"]) as by_subject:
+    async with (
+        listen(served, topic="worker.status") as by_topic,
+        listen(served, subject=["b", "c"]) as by_subject,
+    ):
         await tell(served, "a", "b", "c")
         await tell(served, "w", topic="worker.status")
         assert await by_topic.subjects(1) == ["w"]
@@ -204,10 +207,10 @@ async def test_a_client_that_leaves_is_forgotten_and_the_last_stops_the_listenin
     listening = "select count(*) from pg_stat_activity where application_name = 'mediamill events'"
 
     async def heard() -> bool:
-        return await served.one(listening + " and datname = current_database()") == 1
+        return bool(await served.one(listening + " and datname = current_database()") == 1)
 
     async def silent() -> bool:
-        return await served.one(listening + " and datname = current_database()") == 0
+        return bool(await served.one(listening + " and datname = current_database()") == 0)
 
     async with listen(served):
         await wait_until(heard)

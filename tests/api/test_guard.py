@@ -22,7 +22,9 @@ def all_routes(routes: Any, prefix: str = "") -> list[tuple[str, str]]:
             found += all_routes(route.original_router.routes, prefix)
         elif getattr(route, "methods", None):
             path = prefix + route.path.replace("{", "").replace("}", "").replace(":path", "")
-            found += [(method, path.replace("job_id", "1").replace("worker_id", "1")) for method in route.methods]
+            found += [
+                (method, path.replace("job_id", "1").replace("worker_id", "1")) for method in route.methods
+            ]
         else:
             found.append(("GET", f"{route.path}/mediamill.js"))
     return found
@@ -63,7 +65,9 @@ async def test_no_route_answers_a_stranger_without_the_secret(
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": f"{COOKIE}=9999999999.abc"}):
             answer = await stranger.request(method, path, headers=headers)
             assert answer.status_code in (401, 403, 422), (method, path)
-            if answer.status_code == 422:  # a body is judged before a worker's key, but nothing is done without both
+            if (
+                answer.status_code == 422
+            ):  # a body is judged before a worker's key, but nothing is done without both
                 assert path.startswith("/api/worker/")
 
 
@@ -111,7 +115,9 @@ async def test_on_loopback_a_foreign_host_name_is_refused(served: Served, host: 
         assert answer.json()["code"] == "foreign_host"
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1", "127.1.2.3:99", "[::1]:8420", "LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:1", "127.0.0.1", "127.1.2.3:99", "[::1]:8420", "LOCALHOST"]
+)
 async def test_on_loopback_its_own_names_are_welcome(served: Served, host: str) -> None:
     assert (await served.client.get("/api/jobs", headers={"Host": host})).status_code == 200
 

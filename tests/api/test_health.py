@@ -4,6 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pytest
 
@@ -18,7 +19,9 @@ def samples(text: str) -> dict[str, float]:
 
 @pytest.mark.spec("E33")
 async def test_health_counts_workers_and_pending_jobs(served: Served) -> None:
-    await served.run("insert into workers (name, type, state) values ('a', 'remote', 'idle'), ('b', 'remote', 'offline')")
+    await served.run(
+        "insert into workers (name, type, state) values ('a', 'remote', 'idle'), ('b', 'remote', 'offline')"
+    )
     await served.enqueue()
     await served.enqueue(run_after="2999-01-01T00:00:00Z")
     answer = await served.client.get("/health")
@@ -62,22 +65,29 @@ async def test_metrics_are_read_from_the_database_at_each_scrape(served: Served)
 class Cut:
     """A wire to the database that can be cut, or go silent, and be mended."""
 
-    def __init__(self, path: str) -> None:
-        self.path, self.mode = path, "open"
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port, self.mode = host, port, "open"
+        self.speaks = asyncio.Event()
+        self.speaks.set()
         self.writers: set[asyncio.StreamWriter] = set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.mode == "cut":
             writer.close()
             return
-        far_reader, far_writer = await asyncio.open_unix_connection(self.path)
+        if self.host.startswith("/"):
+            socket = f"{self.host}/.s.PGSQL.{self.port}"
+            far_reader, far_writer = await asyncio.open_unix_connection(socket)
+        else:
+            far_reader, far_writer = await asyncio.open_connection(self.host, self.port)
         self.writers |= {writer, far_writer}
-        await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer), return_exceptions=True)
+        await asyncio.gather(
+            self._pump(reader, far_writer), self._pump(far_reader, writer), return_exceptions=True
+        )
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
-            while self.mode == "silent":
-                await asyncio.sleep(0.02)
+            await self.speaks.wait()
             writer.write(data)
         writer.close()
 
@@ -90,15 +100,14 @@ class Cut:
 
 async def wired(database: Database) -> tuple[Cut, asyncio.Server, Database]:
     """A second way to the same database, by a wire."""
-    from urllib.parse import parse_qs, urlsplit
-
     parts = urlsplit(database.url)
-    folder = parse_qs(parts.query)["host"][0]
-    wire = Cut(f"{folder}/.s.PGSQL.{parse_qs(parts.query).get('port', ['5432'])[0]}")
+    who, _, where = parts.netloc.rpartition("@")
+    host, _, far_port = where.partition(":")
+    wire = Cut(unquote(host), int(far_port or 5432))
     server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    user = parts.username or "postgres"
-    return wire, server, await Database.open(f"postgresql://{user}@127.0.0.1:{port}{parts.path}?sslmode=disable")
+    url = urlunsplit(parts._replace(netloc=f"{who}@127.0.0.1:{port}", query="sslmode=disable"))
+    return wire, server, await Database.open(url)
 
 
 @pytest.mark.spec("E33")
@@ -131,11 +140,11 @@ async def test_health_answers_within_two_seconds_when_the_database_is_silent(
     wire, server, through = await wired(database)
     async with serve(through, tmp_path) as served:
         assert (await served.client.get("/health")).status_code == 200
-        wire.mode = "silent"
+        wire.speaks.clear()
         began = time.monotonic()
         assert (await served.client.get("/health")).status_code == 503
         assert time.monotonic() - began < 2
-        wire.mode = "open"
+        wire.speaks.set()
     through.pool.terminate()
     server.close()
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -89,7 +91,9 @@ async def test_a_bad_job_is_refused_with_a_code_and_changes_nothing(
     assert await served.one("select count(*) from jobs") == 0
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"kind": "scripted.run", "payload": {"a": "\\ud800"}}'])
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff\xfe", b'{"kind": "scripted.run", "payload": {"a": "\\ud800"}}']
+)
 async def test_broken_json_is_the_callers_fault(served: Served, body: bytes) -> None:
     answer = await served.client.post("/api/jobs", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500
@@ -124,7 +128,8 @@ async def test_a_body_over_the_limit_is_refused_announced_or_not(served: Served)
 async def test_waiting_jobs_are_purged_and_running_ones_left_alone(served: Served) -> None:
     waiting, running = await served.enqueue(), await served.enqueue()
     await served.run(
-        "update jobs set state = 'running', lease_expires_at = now() + interval '1 hour' where id = $1", running
+        "update jobs set state = 'running', lease_expires_at = now() + interval '1 hour' where id = $1",
+        running,
     )
     answer = await served.client.delete(f"/api/jobs/{running}")
     assert (answer.status_code, code(answer)) == (409, "conflict")
@@ -142,7 +147,7 @@ async def test_a_job_that_waits_for_its_back_off_can_be_hurried(served: Served) 
     assert (await served.client.get(f"/api/jobs/{job}")).json()["state"] == "queued"
 
 
-async def _die(served: Served, **more: object) -> int:
+async def _die(served: Served, **more: Any) -> int:
     job = await served.enqueue(**more)
     await served.run(
         "with gone as (delete from jobs where id = $1 returning *) "

@@ -34,7 +34,10 @@ async def test_a_pool_is_changed_while_running_and_keeps_what_was_not_named(serv
         ([{"name": "a", "processor": "magic"}], "there is no processor 'magic'"),
         ([{"name": "a", "concurrency": 0}], "concurrency must be between 1"),
         ([{"name": "a", "colour": "red"}], "there is no setting 'colour'"),
-        ([{"name": "a"}, {"name": "b", "matches": ["m"]}, {"name": "c", "matches": ["m"]}], "m is matched by b and by c"),
+        (
+            [{"name": "a"}, {"name": "b", "matches": ["m"]}, {"name": "c", "matches": ["m"]}],
+            "m is matched by b and by c",
+        ),
         ([], "no pool is the catch-all"),
     ],
 )

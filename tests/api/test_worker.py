@@ -209,7 +209,9 @@ async def test_a_remote_worker_gets_only_its_pools_and_only_what_runs_anywhere(s
 
 
 @pytest.mark.spec("E6")
-async def test_a_result_that_the_subject_refuses_is_a_failed_attempt(database: Database, tmp_path: Any) -> None:
+async def test_a_result_that_the_subject_refuses_is_a_failed_attempt(
+    database: Database, tmp_path: Any
+) -> None:
     async def refuse(_connection: Connection, _moved: object) -> None:
         raise RuntimeError("the subject is gone")
 

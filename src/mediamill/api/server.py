@@ -45,6 +45,7 @@ def create_api(database: Database, engine: Engine, enqueuer: Enqueuer, settings:
         openapi_url="/api/openapi.json",
         docs_url=None,  # these pages would fetch scripts from elsewhere
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         lifespan=_lifespan,
     )
     server.state.deps = Deps(database, engine, enqueuer, settings)

@@ -1,0 +1,134 @@
+"""What the first page shows, read in one go and shared by everybody who looks at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine import dead, watch, workers
+
+log = logging.getLogger(__name__)
+
+MINUTES = 60
+RECENT_JOBS = 20
+LATEST_DEAD = 5
+MOST_WORKERS = 30
+PRESENT = ("active", "idle", "busy", "paused")
+# Counting what waits costs something when a million do: figures are kept for a multiple of the time they took.
+KEEP_SECONDS = 0.4
+KEEP_FACTOR = 4
+READ_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """One bar of the plot."""
+
+    at: datetime
+    completed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of it, at one moment."""
+
+    database_ok: bool = False
+    states: dict[str, int] = field(default_factory=dict)
+    pools: list[dict[str, Any]] = field(default_factory=list)
+    minutes: list[Minute] = field(default_factory=list)
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    dead: list[dict[str, Any]] = field(default_factory=list)
+    dead_count: int = 0
+
+    @property
+    def present(self) -> int:
+        """Workers that are there."""
+        return sum(worker["state"] in PRESENT for worker in self.workers)
+
+    @property
+    def completed(self) -> int:
+        """In the hour of the plot."""
+        return sum(minute.completed for minute in self.minutes)
+
+    @property
+    def failed(self) -> int:
+        """In the hour of the plot."""
+        return sum(minute.failed for minute in self.minutes)
+
+    @property
+    def deepest(self) -> int:
+        """The pool with most jobs: what the bars are measured against."""
+        return max((depth(pool) for pool in self.pools), default=0)
+
+    @property
+    def busiest(self) -> int:
+        """The highest bar of the plot."""
+        return max((minute.completed + minute.failed for minute in self.minutes), default=0)
+
+
+def depth(pool: dict[str, Any]) -> int:
+    """Jobs of a pool that are not done."""
+    return int(sum(pool[state] for state in ("running", "queued", "scheduled", "held")))
+
+
+def fill_minutes(rows: list[dict[str, Any]], now: datetime) -> list[Minute]:
+    """All pools together, one entry for each of the last sixty minutes, also where nothing happened."""
+    sums: dict[datetime, tuple[int, int]] = {}
+    for row in rows:
+        completed, failed = sums.get(row["minute"], (0, 0))
+        sums[row["minute"]] = completed + row["completed"], failed + row["failed"]
+    this = now.astimezone(UTC).replace(second=0, microsecond=0)
+    minutes = [this - timedelta(minutes=back) for back in range(MINUTES - 1, -1, -1)]
+    return [Minute(minute, *sums.get(minute, (0, 0))) for minute in minutes]
+
+
+async def read_figures(connection: Connection) -> Figures:
+    """From the database."""
+    overview = await watch.overview(connection)
+    throughput = await watch.throughput(connection, MINUTES)
+    return Figures(
+        database_ok=True,
+        states=overview["states"],
+        pools=overview["pools"],
+        minutes=fill_minutes(throughput, datetime.now(UTC)),
+        workers=await workers.list_workers(connection),
+        jobs=await watch.list_jobs(connection, amount=RECENT_JOBS),
+        dead=await dead.list_dead(connection, amount=LATEST_DEAD),
+        dead_count=overview["dead"],
+    )
+
+
+class FiguresDesk:
+    """Reads for all pages that are open, once for those who ask together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._figures = Figures()
+        self._good_until = 0.0
+        self._reading = asyncio.Lock()
+
+    async def figures(self) -> Figures:
+        """As they are now; without the database, nothing but that it is away."""
+        async with self._reading:
+            began = time.monotonic()
+            if began >= self._good_until:
+                self._figures = await self._read()
+                took = time.monotonic() - began
+                if self._figures.database_ok:
+                    self._good_until = began + took + max(KEEP_SECONDS, KEEP_FACTOR * took)
+            return self._figures
+
+    async def _read(self) -> Figures:
+        try:
+            async with asyncio.timeout(READ_SECONDS), self._database.connection() as connection:
+                return await read_figures(connection)
+        except LOST as error:
+            log.debug("the page cannot reach the database: %s", error)
+            return Figures()

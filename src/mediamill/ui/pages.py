@@ -1,0 +1,115 @@
+"""The pages: rendered here, complete without JavaScript, kept live by htmx and Server-Sent Events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi import Path as InPath
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine import dead, watch
+from mediamill.engine.rules import Engine
+from mediamill.errors import ConflictError, MediamillError, NotFoundError
+from mediamill.settings import Settings
+from mediamill.ui.figures import MOST_WORKERS, FiguresDesk, depth
+from mediamill.ui.words import FILTERS, PRIORITIES, share
+
+STATIC = Path(__file__).parent / "static"
+Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
+
+
+def add_pages(server: FastAPI, database: Database, engine: Engine, settings: Settings) -> None:
+    """All pages and what they load, onto the server; its guard stands before them too."""
+    server.include_router(create_pages(database, engine, settings))
+    server.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+def create_pages(database: Database, engine: Engine, _settings: Settings) -> APIRouter:
+    """The routes of the pages."""
+    pages, router = _Pages(database, engine), APIRouter(include_in_schema=False)
+    router.get("/")(pages.first)
+    router.get("/live")(pages.live)
+    router.get("/jobs/{job_id}")(pages.job)
+    router.post("/jobs/{job_id}/retry")(pages.retry)
+    router.post("/jobs/{job_id}/purge")(pages.purge)
+    return router
+
+
+class _Pages:
+    def __init__(self, database: Database, engine: Engine) -> None:
+        self._database, self._engine = database, engine
+        self._desk = FiguresDesk(database)
+        self._templates = make_templates()
+
+    async def first(self) -> HTMLResponse:
+        """The first page: depths, throughput, workers, jobs, dead letter."""
+        figures = await self._desk.figures()
+        return self._render("first.html", 200 if figures.database_ok else 503, figures=figures)
+
+    async def live(self) -> Response:
+        """The parts of the first page that change, each to be put in its place."""
+        figures = await self._desk.figures()
+        return self._render("live.html", figures=figures)
+
+    async def job(self, job_id: Id) -> HTMLResponse:
+        """One job, wherever it is."""
+        try:
+            async with self._database.connection() as connection:
+                job = await watch.show_job(connection, job_id)
+        except NotFoundError as error:
+            return self._sorry(404, error.message)
+        except LOST:
+            return self._sorry(503, "the database is away; this page tries again by itself")
+        return self._render("job.html", job=job)
+
+    async def retry(self, job_id: Id) -> Response:
+        """Run it again now; back to its page."""
+        try:
+            async with self._database.transaction() as connection:
+                await dead.retry_job(connection, self._engine, job_id)
+        except MediamillError as error:
+            return self._sorry(409, error.message)
+        return RedirectResponse(f"/jobs/{job_id}", 303)
+
+    async def purge(self, job_id: Id) -> Response:
+        """Forget a dead job, or one that waits; back to the first page."""
+        try:
+            async with self._database.transaction() as connection:
+                await self._purge(connection, job_id)
+        except MediamillError as error:
+            return self._sorry(409, error.message)
+        return RedirectResponse("/", 303)
+
+    async def _purge(self, connection: Connection, job_id: int) -> None:
+        if await dead.purge_dead(connection, [job_id]):
+            return
+        if not await dead.purge_jobs(connection, self._engine, [job_id]):
+            job = await watch.show_job(connection, job_id)
+            raise ConflictError(
+                f"job {job_id} is {job['state']}; only one that waits or is dead can be purged"
+            )
+
+    def _sorry(self, status: int, message: str) -> HTMLResponse:
+        return self._render("sorry.html", status, message=message)
+
+    def _render(self, name: str, status_code: int = 200, **given: Any) -> HTMLResponse:
+        return HTMLResponse(self._templates.get_template(name).render(**given), status_code)
+
+
+def make_templates() -> Environment:
+    """Everything that is put into a page is escaped, and a name that is missing is an error."""
+    templates = Environment(
+        loader=PackageLoader("mediamill.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(FILTERS)
+    templates.globals.update(share=share, depth=depth, priorities=PRIORITIES, most_workers=MOST_WORKERS)
+    return templates

@@ -1,0 +1,81 @@
+// The plot of the first page, and two courtesies: parts that did not change are left alone, and a lost connection shows.
+"use strict";
+
+(() => {
+  const box = document.getElementById("plot");
+  const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  let plot = null;
+
+  function readData() {
+    const rows = [...document.querySelectorAll("#throughput tbody tr")].map((row) => row.dataset);
+    const column = (name) => rows.map((row) => Number(row[name]));
+    const completed = column("completed");
+    const failed = column("failed");
+    // Stacked: the failed ones stand on the completed ones, so the sum is drawn first and the completed over it.
+    return [column("at"), completed.map((count, index) => count + failed[index]), completed, failed];
+  }
+
+  function tellMinute(self) {
+    const index = self.cursor.idx;
+    const out = box.querySelector(".hover");
+    if (index == null) {
+      out.textContent = "";
+      return;
+    }
+    const at = new Date(self.data[0][index] * 1000);
+    const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    out.textContent = `${time}: ${self.data[2][index]} completed, ${self.data[3][index]} failed`;
+  }
+
+  function draw() {
+    if (!box || typeof uPlot === "undefined") return;
+    if (plot) plot.destroy();
+    box.replaceChildren();
+    const hover = document.createElement("p");
+    hover.className = "hover";
+    box.append(hover);
+    const axis = { stroke: tone("--quiet"), grid: { stroke: tone("--line"), width: 1 }, ticks: { show: false } };
+    const font = "12px system-ui, sans-serif";
+    const bars = uPlot.paths.bars({ size: [0.72, 14], radius: 0.2 });
+    const bar = (color) => ({ paths: bars, fill: color, stroke: color, width: 0, points: { show: false } });
+    const clock = (_, marks) =>
+      marks.map((mark) => new Date(mark * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
+    plot = new uPlot(
+      {
+        width: box.clientWidth,
+        height: 190,
+        legend: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { setScale: false } },
+        scales: {
+          x: { range: (_, low, high) => [low - 30, high + 30] },
+          y: { range: (_, low, high) => [0, Math.max(4, high * 1.08)] },
+        },
+        axes: [
+          { ...axis, font, grid: { show: false }, values: clock, size: 26, gap: 4 },
+          { ...axis, font, size: 46, gap: 6, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 5e4, 1e5, 1e6] },
+        ],
+        series: [{}, bar(tone("--bad-fill")), bar(tone("--accent-fill")), { show: false }],
+        hooks: { setCursor: [tellMinute] },
+      },
+      readData(),
+      box,
+    );
+  }
+
+  draw();
+  if (box) {
+    new ResizeObserver(() => plot && plot.setSize({ width: box.clientWidth, height: 190 })).observe(box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  }
+
+  document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const fresh = event.detail.fragment.firstElementChild;
+    if (fresh && fresh.innerHTML === event.detail.target.innerHTML) event.detail.shouldSwap = false;
+  });
+  document.body.addEventListener("htmx:oobAfterSwap", (event) => {
+    if (event.detail.target.id === "throughput" && plot) plot.setData(readData());
+  });
+  document.body.addEventListener("htmx:afterRequest", (event) => {
+    document.body.classList.toggle("lost", event.detail.failed && !event.detail.xhr.status);
+  });
+})();

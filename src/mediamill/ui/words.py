@@ -1,0 +1,81 @@
+"""How figures read to people: counts, times, sizes of bars. Plain functions, given to the templates as filters."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+_STEPS = ((60, "s"), (60, "min"), (24, "h"), (None, "d"))
+PRIORITIES = ("high", "normal", "low")
+# What a state looks like; its name is always there as text too.
+TONES = {
+    "running": "accent",
+    "busy": "accent",
+    "finished": "good",
+    "completed": "good",
+    "active": "good",
+    "idle": "good",
+    "scheduled": "warn",
+    "held": "warn",
+    "paused": "warn",
+    "dead": "bad",
+    "disabled": "bad",
+}
+
+
+def count(number: int | None) -> str:
+    """With separators: 12,345."""
+    return "–" if number is None else f"{number:,}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest unit: 42 s, 5 min, 3 h, 2 d."""
+    left = max(0.0, seconds)
+    for size, unit in _STEPS:
+        if size is None or left < size:
+            return f"{int(left)} {unit}"
+        left /= size
+    raise AssertionError
+
+
+def since(moment: datetime | None) -> str:
+    """How long it is since then."""
+    return "–" if moment is None else span((datetime.now(UTC) - moment).total_seconds())
+
+
+def until(moment: datetime | None) -> str:
+    """How long it is until then."""
+    return "–" if moment is None else span((moment - datetime.now(UTC)).total_seconds())
+
+
+def tone(state: str) -> str:
+    """The colour of a state."""
+    return TONES.get(state, "quiet")
+
+
+def share(part: float, whole: float) -> str:
+    """A part as a number between 0 and 100, for a bar; what is there at all is seen."""
+    if part <= 0 or whole <= 0:
+        return "0"
+    return f"{max(0.8, min(100.0, 100 * part / whole)):.2f}"
+
+
+def pretty(value: Any) -> str:
+    """JSON for reading."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def clock(moment: datetime | None) -> str:
+    """A time of the day, as scripts and machines write it."""
+    return "–" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+FILTERS = {
+    "count": count,
+    "since": since,
+    "until": until,
+    "tone": tone,
+    "pretty": pretty,
+    "clock": clock,
+}

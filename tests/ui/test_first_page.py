@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, expect
+
+from mediamill.db.connection import Database
+from tests.api.serving import Served, serve
+from tests.ui.browser import open_browser, watch_console
+from tests.ui.busy import fill
+
+SHOTS = Path(__file__).parents[1] / "screenshots"
+HOSTILE = (
+    "<img src=x onerror=\"document.title='owned'\">'&{{7*7}}</td><script>document.title='owned'</script>"
+)
+LIMIT = 30_000
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """The system's browser."""
+    async with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
+    """A server on a fresh database."""
+    async with serve(database, tmp_path) as served:
+        yield served
+
+
+async def test_an_empty_mill_says_what_to_do_next(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(served.url)
+    await expect(page.locator("#jobs")).to_contain_text("No jobs yet. Try: mediamill jobs add scripted.run")
+    await expect(page.locator("#workers")).to_contain_text("No workers yet.")
+    await expect(page.locator("#dead")).to_contain_text("Nothing has failed for good.")
+    await expect(page.locator("#pools tbody tr")).to_have_count(2)
+    await expect(page.locator("#plot canvas")).to_be_visible()
+    assert complaints == []
+
+
+@pytest.mark.spec("E31")
+async def test_a_job_enqueued_while_the_page_is_open_appears_without_a_reload(
+    served: Served, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(served.url)
+    await page.evaluate("window.stayed = true")
+    await served.enqueue(owner="somebody new", payload={"do": "report"})
+    row = page.locator("#jobs tbody tr")
+    await expect(row).to_contain_text("somebody new", timeout=LIMIT)
+    await expect(row).to_contain_text("queued")
+    await expect(page.locator("#pools")).to_contain_text("scripted")
+    await served.run(
+        "update jobs set state = 'running', percent = 40, step = 'kneading', attempts = 1, worker_name = 'w'"
+    )
+    await served.run("insert into events (topic, subject, data) values ('job.progress', '1', '{}')")
+    await expect(row.locator("progress")).to_have_attribute("value", "40.0", timeout=LIMIT)
+    await expect(row).to_contain_text("kneading")
+    assert await page.evaluate("window.stayed") is True
+    assert complaints == []
+
+
+async def test_live_means_told_not_only_asked_now_and_then(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(served.url)
+    await page.evaluate("document.querySelector('[hx-trigger]').setAttribute('data-seen', '')")
+    for number in range(1, 4):
+        async with page.expect_response(lambda answer: answer.url.endswith("/live"), timeout=4_000):
+            await served.enqueue(owner=f"o{number}")
+        await expect(page.locator("#jobs tbody")).to_contain_text(f"o{number}", timeout=LIMIT)
+
+
+async def test_what_strangers_wrote_is_shown_as_text(served: Served, browser: Browser) -> None:
+    await served.run(
+        "insert into jobs (kind, pool, owner, state, step, percent, priority, payload, max_attempts, subject_id) "
+        "values ($1, 'default', $1, 'running', $1, 50, 1, jsonb_build_object($1::text, $1::text), 3, $1)",
+        HOSTILE,
+    )
+    await served.run(
+        "insert into dead_jobs (id, kind, pool, owner, priority, payload, attempts, max_attempts, token, created_at, "
+        "reason, error, traceback) values (900, $1, $1, $1, 1, '{}', 1, 1, 1, now(), $1, $1, $1)",
+        HOSTILE,
+    )
+    await served.run(
+        "insert into workers (name, type, state, hostname, heartbeat_at) values ($1, 'remote', 'idle', $1, now())",
+        HOSTILE,
+    )
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    for path, amount in (("/", 4), ("/jobs/1", 4), ("/jobs/900", 5)):
+        await page.goto(served.url + path)
+        text = await page.locator("main").inner_text()
+        assert text.count("<img src=x") >= amount, path
+        assert await page.locator("main img, main script").count() == 0
+    assert "owned" not in await page.title()
+    assert complaints == []
+
+
+async def test_the_page_is_complete_without_javascript(served: Served, browser: Browser) -> None:
+    await fill(served.database)
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(served.url)
+    for text in ("holidays", "gpu-box", "document too large", "database ok", "5 workers", "62 %"):
+        await expect(page.locator("body")).to_contain_text(text)
+    await expect(page.locator("#throughput tbody tr")).to_have_count(60)
+    await expect(page.locator("#plot svg")).to_be_visible()
+
+
+@pytest.mark.spec("E13")
+async def test_a_dead_job_is_shown_run_again_and_purged_from_the_page(
+    served: Served, browser: Browser
+) -> None:
+    await fill(served.database)
+    page = await browser.new_page()
+    await page.goto(served.url)
+    await page.get_by_role("button", name="Run job 13 again").click()
+    await expect(page).to_have_url(re.compile(r"/jobs/13$"))
+    await expect(page.locator("#job")).to_contain_text("queued")
+    await page.goto(served.url)
+    await page.locator("#dead").get_by_role("link", name="9", exact=True).click()
+    await expect(page.locator("#job")).to_contain_text("the voice note ends in the middle of a packet")
+    await page.get_by_role("button", name="Purge").click()
+    await expect(page).to_have_url(f"{served.url}/")
+    await expect(page.locator("#dead")).not_to_contain_text("voice note")
+    answer = await served.client.get("/jobs/9")
+    assert answer.status_code == 404
+    assert "There is no job 9" in answer.text
+
+
+async def test_another_site_cannot_press_the_buttons(served: Served) -> None:
+    await fill(served.database)
+    answer = await served.client.post("/jobs/13/retry", headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403
+    assert await served.one("select count(*) from dead_jobs") == 3
+
+
+async def test_the_page_shows_that_the_server_is_gone(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(served.url)
+    await page.route("**/live", lambda route: route.abort())
+    await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=LIMIT)
+    await page.unroute("**/live")
+    await expect(page.get_by_text("Connection lost")).to_be_hidden(timeout=LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "width", "height"),
+    [("light", "light", 1280, 960), ("dark", "dark", 1280, 960), ("phone", "light", 390, 844)],
+)
+async def test_the_page_fits_its_window_in_light_dark_and_on_a_phone(
+    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
+) -> None:
+    await fill(served.database)
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = await context.new_page()
+    complaints = watch_console(page)
+    await page.goto(served.url)
+    await expect(page.locator("#plot canvas")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / f"first-page-{name}.png", full_page=name == "phone")
+    await page.goto(f"{served.url}/jobs/13")
+    await page.screenshot(path=SHOTS / f"job-{name}.png")
+    assert complaints == []
+
+
+async def test_the_scripts_and_styles_that_pages_name_are_there(served: Served) -> None:
+    text = (await served.client.get("/")).text
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
+    assert len(named) >= 6
+    for path in named:
+        answer: httpx.Response = await served.client.get(path)
+        assert answer.status_code == 200, path
