@@ -64,7 +64,8 @@ select job_id from job_keys where kind = :kind and key = :key;
 -- those with waiting work are found by hopping through the ready index (one probe an owner, never a scan of
 -- what waits), other owners than the one served last come first, the one whose oldest job is oldest at the
 -- head. Each gets an equal share, oldest first. More owners than the window: the hop starts behind the last
--- owner, so that the window wanders round. SKIP LOCKED: two workers never meet on one job, and only rows
+-- owner, so that the window wanders round. "owner between o.owner and o.owner" is equality that the planner does
+-- not see through: only the ready index then gives the order asked for, never the primary key. SKIP LOCKED: two workers never meet on one job, and only rows
 -- that are taken get locked, because the limits are reached before the scan goes on. A disabled worker gets
 -- nothing, also before it has heard that it is.
 with recursive
@@ -98,8 +99,9 @@ owners as materialized (
     from (select owner from behind union all select owner from before) o
     cross join lateral (
         select j.id from jobs j
-        where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top) and j.owner = o.owner
-        order by j.id limit 1
+        where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
+            and j.owner between o.owner and o.owner
+        order by j.owner, j.id limit 1
     ) h
     where not exists (select from held_owners where held_owners.owner = o.owner)
     order by o.owner = :last_owner, h.id
@@ -114,8 +116,8 @@ pick as materialized (
     cross join lateral (
         select j.id from jobs j
         where j.pool = :pool and j.state = 'queued' and j.priority = (select priority from top)
-            and j.owner = o.owner and j.attempts < j.max_attempts
-        order by j.id
+            and j.owner between o.owner and o.owner and j.attempts < j.max_attempts
+        order by j.owner, j.id
         limit (select jobs from share)
         for update skip locked
     ) p
