@@ -23,7 +23,8 @@ class Settings(BaseSettings):
     # db
     database_url: SecretStr | None = Field(
         default=None,
-        description="Any PostgreSQL >= 16 (`postgresql://user:password@host/name`). Unset: an embedded server in the data folder.",
+        description="Any PostgreSQL >= 16 (`postgresql://user:password@host/name`). "
+        "Unset: an embedded server in the data folder.",
     )
     database_port: int | None = Field(
         default=None,
@@ -50,10 +51,19 @@ class Settings(BaseSettings):
     worker_processes: int = Field(
         default=1, ge=0, le=64, description="Local worker processes that `mediamill up` starts."
     )
-    worker_name: str | None = Field(default=None, description="Name of this worker. Unset: host name and process id.")
-    worker_gpu: bool = Field(default=False, description="This worker has a GPU; it is offered GPU-capable work first.")
+    worker_name: str | None = Field(
+        default=None, description="Name of this worker. Unset: host name and process id."
+    )
+    worker_gpu: bool = Field(
+        default=False, description="This worker has a GPU; it is offered GPU-capable work first."
+    )
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
+    )
+
+    # staging
+    staged_keep_hours: float = Field(
+        default=4, gt=0, description="Age at which a staged file that no job names is deleted."
     )
 
     # engine
@@ -67,29 +77,37 @@ class Settings(BaseSettings):
         description="How long a worker with a database session may be without it before its claims are released.",
     )
     startup_grace_seconds: float = Field(
-        default=120, ge=0, description="After a server start, workers known only by heartbeat are left alone this long."
+        default=120,
+        ge=0,
+        description="After a server start, workers known only by heartbeat are left alone this long.",
     )
     sweep_seconds: float = Field(default=60, gt=0, description="Time between two sweeps for expired claims.")
     janitor_seconds: float = Field(default=3600, gt=0, description="Time between two runs of the janitor.")
     finished_keep_hours: float = Field(
         default=24, ge=0, description="How long a finished job can still be looked up."
     )
-    events_keep_hours: float = Field(default=24, ge=0, description="How long live events can be resumed from.")
+    events_keep_hours: float = Field(
+        default=24, ge=0, description="How long live events can be resumed from."
+    )
     payload_limit_bytes: int = Field(
         default=1_000_000, gt=0, description="Largest payload, checkpoint or result of a job, as JSON."
     )
     dispatch: Literal["database"] = Field(
-        default="database", description="How waiting workers are woken: `database` is LISTEN/NOTIFY with a poll behind it."
+        default="database",
+        description="How waiting workers are woken: `database` is LISTEN/NOTIFY with a poll behind it.",
     )
 
     # alerts
     alert_webhook_url: SecretStr | None = Field(
-        default=None, description="Where alerts are posted (also Slack and Discord webhooks). Unset: no alerts."
+        default=None,
+        description="Where alerts are posted (also Slack and Discord webhooks). Unset: no alerts.",
     )
     alert_webhook_secret: SecretStr | None = Field(
         default=None, description="Signing secret of the Standard Webhooks scheme (`whsec_…`)."
     )
-    alert_rate_limit_seconds: float = Field(default=300, ge=0, description="At most one alert per type in this time.")
+    alert_rate_limit_seconds: float = Field(
+        default=300, ge=0, description="At most one alert per type in this time."
+    )
     alert_timeout_seconds: float = Field(default=10, gt=0, description="Time limit of one webhook call.")
     alert_allow_private: bool = Field(
         default=False, description="Allow alert webhooks on private, loopback and link-local addresses."

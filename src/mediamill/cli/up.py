@@ -58,6 +58,7 @@ async def _up(settings: Settings) -> None:
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start, sweep_forever
+    from mediamill.staging.sweep import sweep_staging_forever
     from mediamill.worker.supervisor import Supervisor
 
     async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
@@ -69,6 +70,14 @@ async def _up(settings: Settings) -> None:
             asyncio.create_task(sweep_forever(app.database, app.engine)),
             asyncio.create_task(deliver_forever(app.database, app.engine)),
             asyncio.create_task(send_alerts_forever(app.database, settings)),
+            asyncio.create_task(
+                sweep_staging_forever(
+                    app.database,
+                    settings.data_folder,
+                    settings.staged_keep_hours * 3600,
+                    settings.janitor_seconds,
+                )
+            ),
         ]
         serving = asyncio.create_task(server.serve())
         try:

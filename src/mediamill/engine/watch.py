@@ -28,6 +28,11 @@ async def list_jobs(
     return [store.plain(row) for row in rows]
 
 
+async def list_running(connection: Connection, amount: int = 50) -> list[dict[str, Any]]:
+    """What is being worked on, as list_jobs shows it."""
+    return [store.plain(row) for row in await store.watch.list_running.rows(connection, amount=amount)]
+
+
 async def show_job(connection: Connection, job_id: int) -> dict[str, Any]:
     """All that is known of one job, wherever it is."""
     for query, state in (
@@ -56,6 +61,11 @@ async def oldest_transaction(connection: Connection) -> dict[str, Any] | None:
 async def pool_depths(connection: Connection) -> list[dict[str, Any]]:
     """How many jobs of each pool wait, run, are held; and since when the oldest waits."""
     return [dict(row) for row in await store.watch.count_by_pool.rows(connection)]
+
+
+async def depth_of_pool(connection: Connection, pool: str, most: int = 10_000) -> int:
+    """How many jobs of a pool wait, counted up to `most`: cheap enough to be asked all the time."""
+    return int(await store.watch.depth_of_pool.value(connection, pool=pool, most=most))
 
 
 async def throughput(connection: Connection, minutes: int = 60) -> list[dict[str, Any]]:
@@ -113,3 +123,9 @@ async def database_facts(connection: Connection) -> dict[str, Any]:
 async def held_owners(connection: Connection) -> list[dict[str, Any]]:
     """Owners on hold, since when, and how many of their jobs wait for them."""
     return [dict(row) for row in await store.jobs.list_held_owners.rows(connection)]
+
+
+async def subjects_at_work(connection: Connection, subject_ids: Sequence[str]) -> set[str]:
+    """Which of these subjects a job still names."""
+    rows = await store.watch.subjects_at_work.rows(connection, subject_ids=list(subject_ids))
+    return {row["subject_id"] for row in rows}

@@ -142,3 +142,7 @@ select name, value from counters where name <> 'server_started_at' order by name
 -- name: try_chore
 -- One process at a time does a chore; the others go without waiting.
 select pg_try_advisory_xact_lock(:lock_class, :chore);
+
+-- name: lock_waiting_of_subjects
+select * from jobs where subject_id = any (:subject_ids::text[]) and state <> 'running'
+order by id for update skip locked;

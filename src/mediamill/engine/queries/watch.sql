@@ -21,7 +21,8 @@ left join (
 order by p.matches = '{}', p.name;
 
 -- name: depth_of_pool
-select count(*) from jobs where pool = :pool and state = 'queued';
+-- Asked by every worker every few seconds: not counted further than `most`.
+select count(*) from (select from jobs where pool = :pool and state = 'queued' limit :most) as waiting;
 
 -- name: list_jobs
 -- Newest first; from the hot table, the finished and the dead ones, as one list.
@@ -50,6 +51,12 @@ select * from (
         and (:before::bigint is null or id < :before)
     order by id desc limit :amount)
 ) every order by id desc limit :amount;
+
+-- name: list_running
+-- Latest claims first, by the index of leases: it holds only what runs, however much waits.
+select id, kind, pool, owner, subject_id, state, priority, attempts, max_attempts, worker_id, worker_name,
+    created_at, started_at, run_after, lease_expires_at, step, percent, error, null::timestamptz as ended_at
+from jobs where state = 'running' order by lease_expires_at desc limit :amount;
 
 -- name: show_job
 select * from jobs where id = :id;
@@ -166,3 +173,6 @@ select state, count(*) as workers from workers group by state;
 
 -- name: database_version
 select current_setting('server_version');
+
+-- name: subjects_at_work
+select distinct subject_id from jobs where subject_id = any (:subject_ids::text[]);

@@ -35,3 +35,9 @@ async def forget_old(connection: Connection, engine: Engine) -> int:
     await store.recovery.forget_workers.run(connection)
     await store.alerts.forget_sent.run(connection)
     return count
+
+
+async def abandon_subjects(connection: Connection, engine: Engine, subject_ids: Sequence[str]) -> int:
+    """Jobs of subjects that somebody else found forgotten (a placeholder in memory). What runs is left to its lease."""
+    rows = await store.recovery.lock_waiting_of_subjects.rows(connection, subject_ids=list(subject_ids))
+    return await move_jobs(connection, engine, rows, _bury)

@@ -1,0 +1,12 @@
+"""Media on disk while it waits to be processed: one file a subject, in one folder, shared with the bridges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = "pending_media"
+
+
+def staging_folder(data_folder: Path) -> Path:
+    """Where staged media lie: `pending_media/<guid>` in the data folder."""
+    return data_folder / FOLDER

@@ -1,0 +1,73 @@
+"""The janitor of the staging folder: old files that no job names are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+from mediamill.db.connection import LOST, Database
+from mediamill.engine.watch import subjects_at_work
+from mediamill.staging import staging_folder
+
+log = logging.getLogger(__name__)
+
+BATCH = 1_000
+
+
+async def sweep_staging(database: Database, data_folder: Path, keep_seconds: float) -> int:
+    """Delete staged files older than this that no job names. How many.
+
+    The look at the jobs comes after the look at the file's age, so that a file whose job was enqueued meanwhile
+    is found named; one that is older than the limit and still has no job lost its job to a crash.
+    """
+    old = await asyncio.to_thread(_old_files, staging_folder(data_folder), time.time() - keep_seconds)
+    deleted = 0
+    for first in range(0, len(old), BATCH):
+        batch = old[first : first + BATCH]
+        async with database.connection() as connection:
+            named = await subjects_at_work(connection, [path.name for path in batch])
+        for path in batch:
+            if path.name not in named:
+                deleted += await asyncio.to_thread(_delete, path)
+    return deleted
+
+
+async def sweep_staging_forever(
+    database: Database, data_folder: Path, keep_seconds: float, every_seconds: float
+) -> None:
+    """The background task of the server."""
+    while True:
+        try:
+            await sweep_staging(database, data_folder, keep_seconds)
+        except LOST as error:
+            log.debug("staging: the database is away: %s", error)
+        except Exception:
+            log.exception("the sweep of staged files failed")
+        await asyncio.sleep(every_seconds)
+
+
+def _old_files(folder: Path, older_than: float) -> list[Path]:
+    """Plain files only: a link or a folder is nothing that we staged, and is left alone."""
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.is_file(follow_symlinks=False)
+                and entry.stat(follow_symlinks=False).st_mtime < older_than
+            ]
+    except FileNotFoundError:
+        return []
+
+
+def _delete(path: Path) -> int:
+    try:
+        path.unlink()
+    except OSError as error:
+        log.warning("staged file %s cannot be deleted: %s", path.name, error)
+        return 0
+    log.info("staged file %s, which no job names, is deleted", path.name)
+    return 1
