@@ -1,0 +1,105 @@
+"""Live events: rows in order, each read once, also those that are committed late."""
+
+from __future__ import annotations
+
+import pytest
+
+from mediamill.db.connection import Connection
+from mediamill.engine.events import EventReader, last_event_id
+from mediamill.engine.lease import report_progress
+from mediamill.engine.model import WorkerState
+from mediamill.engine.workers import set_state, tell_worker
+from tests.engine.conftest import Bench
+
+
+async def tell(connection: Connection, name: str) -> None:
+    await tell_worker(connection, 1, name, "idle")
+
+
+async def read(bench: Bench, reader: EventReader, amount: int = 500) -> list[str]:
+    async with bench.database.connection() as connection:
+        return [event.data["name"] for event in await reader.read(connection, amount)]
+
+
+@pytest.mark.spec("E31")
+async def test_progress_completion_failure_and_workers_leave_events_in_order(bench: Bench) -> None:
+    for n in range(2):
+        await bench.enqueue(subject_id=f"s{n}")
+    done, fails = await bench.claim(amount=2)
+    async with bench.database.connection() as connection:
+        await report_progress(connection, done.claim, lease_seconds=60, step="half", percent=50)
+        await bench.finish(done)
+        await bench.fail(fails, "broken", permanent=True)
+        await set_state(connection, done.worker_id, "a", WorkerState.OFFLINE)
+        events = await EventReader(0).read(connection)
+    assert [(event.topic, event.subject) for event in events] == [
+        ("job.progress", "s0"),
+        ("job.completed", "s0"),
+        ("job.failed", "s1"),
+        ("worker.status", str(done.worker_id)),
+    ]
+    assert [event.id for event in events] == sorted(event.id for event in events)
+    assert events[0].data == {
+        "id": done.id,
+        "kind": "test.plain",
+        "step": "half",
+        "percent": 50,
+        "parts": None,
+    }
+    assert events[2].data["error"] == "broken"
+
+
+@pytest.mark.spec("E31")
+async def test_reading_goes_on_from_any_id_and_gives_each_event_once(bench: Bench) -> None:
+    async with bench.database.connection() as connection:
+        for n in range(10):
+            await tell(connection, f"e{n}")
+        ids = [event.id for event in await EventReader(0).read(connection)]
+        assert await last_event_id(connection) == ids[-1]
+    reader = EventReader(ids[3])
+    assert await read(bench, reader, 4) == ["e4", "e5", "e6", "e7"]
+    assert await read(bench, reader) == ["e8", "e9"]
+    assert await read(bench, reader) == []
+
+
+@pytest.mark.spec("E31")
+async def test_an_event_that_is_committed_later_with_a_smaller_id_is_still_delivered_once(
+    bench: Bench,
+) -> None:
+    reader = EventReader(0)
+    async with bench.database.connection() as slow:
+        transaction = slow.transaction()
+        await transaction.start()
+        await tell(slow, "slow")
+        async with bench.database.connection() as fast:
+            await tell(fast, "fast")
+        assert await read(bench, reader) == ["fast"]
+        assert await read(bench, reader) == []
+        await transaction.commit()
+    assert await read(bench, reader) == ["slow"]
+    assert await read(bench, reader) == []
+
+
+@pytest.mark.spec("E31")
+async def test_an_event_that_was_rolled_back_is_waited_for_only_so_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = EventReader(0)
+    async with bench.database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await tell(connection, "never")
+        await transaction.rollback()
+        await tell(connection, "after")
+    assert await read(bench, reader) == ["after"]
+    assert len(reader.gaps) == 1
+    monkeypatch.setattr("mediamill.engine.events.GAP_SECONDS", -1)
+    assert await read(bench, reader) == []
+    assert reader.gaps == {}
+
+
+@pytest.mark.spec("E31")
+async def test_a_rollback_of_a_settle_takes_its_event_with_it(bench: Bench) -> None:
+    await bench.enqueue("test.subject", subject_id="s", payload={"refuse": "completed"})
+    await bench.finish(*await bench.claim())
+    assert await bench.one("select count(*) from events where topic = 'job.completed'") == 0

@@ -1,0 +1,123 @@
+"""The janitor: what nobody moves goes to the dead letter, what was kept long enough is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
+from mediamill.engine.recovery.sweep import JANITOR, run_chore, run_chores
+from mediamill.engine.workers import register_worker
+from tests.engine.conftest import Bench
+
+
+async def age(bench: Bench, hours: float) -> None:
+    """All jobs become older."""
+    await bench.run(
+        "update jobs set created_at = created_at - $1 * interval '1 hour', "
+        "run_after = run_after - $1 * interval '1 hour', claimed_at = claimed_at - $1 * interval '1 hour'",
+        hours,
+    )
+
+
+@pytest.mark.spec("E34")
+async def test_jobs_that_nobody_moved_for_three_hours_go_to_the_dead_letter_with_their_subjects(
+    bench: Bench,
+) -> None:
+    for n in range(120):
+        await bench.enqueue("test.subject", subject_id=f"s{n}")
+    await age(bench, 2.9)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    await age(bench, 0.2)
+    young = await bench.enqueue()
+    async with bench.database.transaction() as connection:
+        assert await bury_forgotten(connection, bench.engine) == 50
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 70
+    assert await bench.one("select count(*) from dead_jobs where reason = 'abandoned'") == 120
+    assert await bench.one("select count(*) from subjects where status = 'failed'") == 120
+    assert await bench.state(young) == "queued"
+
+
+@pytest.mark.spec("E34")
+async def test_ages_are_settings_of_the_pool_and_none_means_never(bench: Bench) -> None:
+    await bench.run("update pools set forget_after_seconds = 60")
+    soon, never = await bench.enqueue(), await bench.enqueue("test.subject", pool="scripted")
+    await bench.run("update pools set forget_after_seconds = 0 where name = 'scripted'")
+    await age(bench, 10_000)
+    await run_chore(bench.database, bench.engine, bury_forgotten)
+    assert [await bench.state(soon), await bench.state(never)] == ["dead", "queued"]
+
+
+@pytest.mark.spec("E34")
+async def test_what_waits_in_a_line_that_moves_is_not_forgotten(bench: Bench) -> None:
+    waits = await bench.enqueue()
+    await age(bench, 5)
+    await bench.enqueue(priority=0)
+    await bench.finish(*await bench.claim())
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    assert await bench.state(waits) == "queued"
+    await bench.run("update throughput set minute = minute - interval '4 hours'")
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 1
+
+
+@pytest.mark.spec("E34")
+async def test_what_runs_is_left_to_its_lease_and_what_waits_for_its_time_to_that(bench: Bench) -> None:
+    runs = await bench.enqueue()
+    await bench.claim()
+    waits = await bench.enqueue()
+    await age(bench, 5)
+    await bench.run(
+        "update jobs set state = 'scheduled', run_after = now() + interval '1 day' where id = $1", waits
+    )
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    assert [await bench.state(runs), await bench.state(waits)] == ["running", "scheduled"]
+
+
+@pytest.mark.spec("E34")
+async def test_a_result_that_nobody_fetches_is_buried_with_the_result(bench: Bench) -> None:
+    id_ = await bench.enqueue("test.delivered")
+    await bench.finish(*await bench.claim(), result='"text"')
+    await age(bench, 5)
+    await run_chores(bench.database, bench.engine, JANITOR)
+    assert await bench.state(id_) == "dead"
+    assert await bench.one("select result from dead_jobs") == '"text"'
+
+
+@pytest.mark.spec("E34")
+async def test_finished_jobs_keys_and_events_are_forgotten_after_their_time(bench: Bench) -> None:
+    engine = replace(bench.engine, finished_keep_hours=2, events_keep_hours=1)
+    done = await bench.enqueue(idempotency_key="done", subject_id="s")
+    await bench.finish(*await bench.claim())
+    waits = await bench.enqueue(idempotency_key="waits")
+    assert await run_chore(bench.database, engine, forget_old) == 0
+    await bench.run("update finished_jobs set finished_at = finished_at - interval '90 minutes'")
+    await bench.run("update job_keys set created_at = created_at - interval '90 minutes'")
+    await bench.run("update events set created_at = created_at - interval '90 minutes'")
+    assert await run_chore(bench.database, engine, forget_old) == 1
+    assert await bench.one("select count(*) from events") == 0
+    assert await bench.enqueue(idempotency_key="done") == done
+    await bench.run("update finished_jobs set finished_at = finished_at - interval '1 hour'")
+    await bench.run("update job_keys set created_at = created_at - interval '1 hour'")
+    assert await run_chore(bench.database, engine, forget_old) == 2
+    assert await bench.state(done) is None
+    # A key lives as long as its job waits, however long that is.
+    assert await bench.enqueue(idempotency_key="waits") == waits
+    assert await bench.enqueue(idempotency_key="done") != done
+
+
+@pytest.mark.spec("E34")
+async def test_workers_that_are_long_gone_are_forgotten_unless_they_are_registered_or_hold_a_job(
+    bench: Bench,
+) -> None:
+    async with bench.database.connection() as connection:
+        gone = await register_worker(connection, name="gone")
+        remote = await register_worker(connection, name="remote", type_="remote")
+    await bench.enqueue()
+    (job,) = await bench.claim("holder")
+    await bench.run("update workers set state = 'offline', heartbeat_at = now() - interval '25 hours'")
+    await run_chore(bench.database, bench.engine, forget_old)
+    async with bench.database.connection() as connection:
+        left = {row[0] for row in await connection.fetch("select id from workers")}
+    assert left == {remote, job.worker_id}
+    assert gone not in left

@@ -1,0 +1,204 @@
+"""Workers: keys that are shown once, heartbeats, silence, commands."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mediamill.engine.model import Command, WorkerState
+from mediamill.engine.recovery.silent_workers import mark_silent
+from mediamill.engine.recovery.sweep import run_chore
+from mediamill.engine.workers import (
+    Heard,
+    UnknownWorkerError,
+    WorkerDisabledError,
+    WorkerKeyInvalidError,
+    WorkerKeyRevokedError,
+    disable_worker,
+    enable_worker,
+    find_worker,
+    give_command,
+    heartbeat,
+    issue_key,
+    list_workers,
+    register_worker,
+    revoke_keys,
+    worker_of_key,
+)
+from mediamill.errors import InvalidError
+from tests.engine.conftest import Bench
+
+
+async def register(bench: Bench, name: str = "far", type_: str = "remote", **more: Any) -> int:
+    async with bench.database.connection() as connection:
+        return await register_worker(connection, name=name, type_=type_, **more)
+
+
+async def beat(bench: Bench, worker_id: int, state: WorkerState = WorkerState.IDLE) -> Heard:
+    async with bench.database.connection() as connection:
+        return await heartbeat(connection, worker_id, state=state, stats={"done": 1}, hostname="host")
+
+
+async def age(bench: Bench, worker_id: int, column: str, seconds: float) -> None:
+    await bench.run(
+        f"update workers set {column} = now() - make_interval(secs => $2) where id = $1", worker_id, seconds
+    )
+
+
+async def state(bench: Bench, worker_id: int) -> str:
+    return str(await bench.one("select state from workers where id = $1", worker_id))
+
+
+@pytest.mark.spec("E20")
+async def test_a_key_of_256_bits_is_shown_once_and_kept_as_a_hash_with_a_prefix(bench: Bench) -> None:
+    worker_id = await register(bench)
+    async with bench.database.connection() as connection:
+        key = await issue_key(connection, worker_id)
+        row = await connection.fetchrow("select * from worker_keys")
+        assert row is not None
+        assert row["prefix"] == key[:8]
+        assert row["hash"] == hashlib.sha256(key.encode()).digest()
+        assert len(key) >= 43  # 32 bytes in base64
+        everything = await connection.fetchval(
+            "select string_agg(k::text, '') || (select string_agg(w::text, '') from workers w) from worker_keys k"
+        )
+        assert key not in everything
+        assert await worker_of_key(connection, key) == worker_id
+        assert await issue_key(connection, worker_id) != key
+
+
+@pytest.mark.spec("E20")
+async def test_a_wrong_a_revoked_and_a_disabled_workers_key_are_refused_each_in_its_own_words(
+    bench: Bench,
+) -> None:
+    worker_id, other = await register(bench), await register(bench, "other")
+    async with bench.database.connection() as connection:
+        key, kept = await issue_key(connection, worker_id), await issue_key(connection, other)
+        for wrong in (key[:-1] + ("A" if key[-1] != "A" else "B"), "", "x", key[:8], "ä\x00"):
+            with pytest.raises(WorkerKeyInvalidError):
+                await worker_of_key(connection, wrong)
+        await disable_worker(connection, worker_id)
+        with pytest.raises(WorkerDisabledError, match="far is disabled"):
+            await worker_of_key(connection, key)
+        await enable_worker(connection, worker_id)
+        assert await worker_of_key(connection, key) == worker_id
+        assert await revoke_keys(connection, worker_id) == 1
+        assert await revoke_keys(connection, worker_id) == 0
+        with pytest.raises(WorkerKeyRevokedError):
+            await worker_of_key(connection, key)
+        assert await worker_of_key(connection, kept) == other
+
+
+@pytest.mark.spec("E20")
+async def test_capabilities_and_metadata_are_json_of_ten_kilobytes_at_most(bench: Bench) -> None:
+    fits = {"a": "x" * (10 * 1024 - len('{"a": ""}'))}
+    await register(bench, capabilities=fits, metadata=fits)
+    for what in ("capabilities", "metadata"):
+        more: dict[str, Any] = {what: {"a": fits["a"] + "x"}}
+        with pytest.raises(InvalidError, match=what):
+            await register(bench, **more)
+    async with bench.database.connection() as connection:
+        (worker,) = await list_workers(connection)
+    assert worker["capabilities"] == fits
+
+
+@pytest.mark.spec("E21")
+@pytest.mark.parametrize(
+    ("before", "heard_seconds", "after"),
+    [
+        ("idle", 299, "idle"),
+        ("idle", 301, "offline"),
+        ("busy", 301, "offline"),
+        ("paused", 301, "offline"),
+        ("active", 301, "offline"),
+        ("disabled", 301, "disabled"),
+    ],
+)
+async def test_silence_of_five_minutes_makes_a_worker_offline(
+    bench: Bench, before: str, heard_seconds: int, after: str
+) -> None:
+    worker_id = await register(bench)
+    await bench.run("update workers set state = $1", before)
+    await age(bench, worker_id, "heartbeat_at", heard_seconds)
+    assert await run_chore(bench.database, bench.engine, mark_silent) == (after == "offline")
+    assert await state(bench, worker_id) == after
+    told = await bench.one("select count(*) from events where topic = 'worker.status'")
+    assert told == (after == "offline")
+
+
+@pytest.mark.spec("E21")
+async def test_a_worker_never_heard_is_judged_by_its_registration(bench: Bench) -> None:
+    new, old = await register(bench), await register(bench)
+    await age(bench, old, "registered_at", 301)
+    await run_chore(bench.database, bench.engine, mark_silent)
+    assert [await state(bench, new), await state(bench, old)] == ["active", "offline"]
+
+
+@pytest.mark.spec("E21")
+async def test_a_heartbeat_brings_an_offline_worker_back_to_idle_or_busy(bench: Bench) -> None:
+    for back in (WorkerState.IDLE, WorkerState.BUSY):
+        worker_id = await register(bench)
+        await bench.run("update workers set state = 'offline'")
+        assert (await beat(bench, worker_id, back)).state == back
+        assert await state(bench, worker_id) == back
+    async with bench.database.connection() as connection:
+        found = {worker["id"]: worker for worker in await list_workers(connection)}
+    assert found[worker_id]["stats"] == {"done": 1}
+    assert found[worker_id]["hostname"] == "host"
+
+
+@pytest.mark.spec("E21")
+async def test_a_disabled_worker_stays_disabled_whatever_it_says_and_gets_no_jobs(bench: Bench) -> None:
+    await bench.enqueue()
+    worker_id = (await bench.worker("a")).worker_id
+    async with bench.database.connection() as connection:
+        await disable_worker(connection, worker_id)
+    assert (await beat(bench, worker_id)).state == WorkerState.DISABLED
+    assert await state(bench, worker_id) == "disabled"
+    assert await bench.claim("a") == []
+    async with bench.database.connection() as connection:
+        await enable_worker(connection, worker_id)
+    assert (await beat(bench, worker_id)).state == WorkerState.IDLE
+    assert len(await bench.claim("a")) == 1
+
+
+@pytest.mark.spec("E21")
+async def test_the_offline_check_waits_out_the_grace_after_a_server_start(bench: Bench) -> None:
+    worker_id = await register(bench)
+    await age(bench, worker_id, "heartbeat_at", 1000)
+    await bench.run(
+        "insert into counters values ('server_started_at', (extract(epoch from now()) * 1000000)::bigint)"
+    )
+    engine = replace(bench.engine, startup_grace_seconds=120)
+    assert await run_chore(bench.database, engine, mark_silent) == 0
+    assert await state(bench, worker_id) == "active"
+
+
+@pytest.mark.spec("E22")
+@pytest.mark.parametrize("command", list(Command))
+async def test_a_command_is_handed_over_once(bench: Bench, command: Command) -> None:
+    worker_id, other = await register(bench), await register(bench)
+    async with bench.database.connection() as connection:
+        await give_command(connection, worker_id, command)
+    assert (await beat(bench, other)).command is None
+    heard = [answer.command for answer in await asyncio.gather(*(beat(bench, worker_id) for _ in range(8)))]
+    assert sorted(heard, key=str) == sorted([command] + [None] * 7, key=str)
+    assert (await beat(bench, worker_id)).command is None
+
+
+@pytest.mark.spec("E22")
+async def test_a_worker_is_found_by_id_or_name_and_an_unknown_one_is_named(bench: Bench) -> None:
+    worker_id = await register(bench, "far")
+    async with bench.database.connection() as connection:
+        assert await find_worker(connection, "far") == worker_id
+        assert await find_worker(connection, str(worker_id)) == worker_id
+        with pytest.raises(UnknownWorkerError, match="no worker near"):
+            await find_worker(connection, "near")
+        with pytest.raises(UnknownWorkerError):
+            await give_command(connection, 4242, Command.PAUSE)
+        with pytest.raises(UnknownWorkerError):
+            await heartbeat(connection, 4242, state=WorkerState.IDLE)

@@ -1,0 +1,37 @@
+"""Waiting for sessions that wait for each other, by what PostgreSQL says of its locks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.conftest import wait_until
+from tests.engine.conftest import Bench
+
+
+async def count_blocked(bench: Bench) -> int:
+    """How many sessions of this database wait for a lock of another one."""
+    return int(
+        await bench.one(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and cardinality(pg_blocking_pids(pid)) > 0"
+        )
+    )
+
+
+async def wait_for_blocked(bench: Bench, count: int = 1) -> None:
+    """Until so many sessions wait."""
+
+    async def blocked() -> bool:
+        return await count_blocked(bench) >= count
+
+    await wait_until(blocked)
+
+
+async def wait_until_done_or_blocked(bench: Bench, task: asyncio.Task[Any]) -> None:
+    """Until a task has ended, or can go no further before somebody else does."""
+
+    async def still() -> bool:
+        return task.done() or await count_blocked(bench) > 0
+
+    await wait_until(still)
