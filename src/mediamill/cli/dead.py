@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Failed jobs: look at them, run them again, forget them.")
 
-COLUMNS = (">id", "kind", "owner", "subject", ">tries", ">failed ago", "reason", "error")
+COLUMNS = (">id", "kind", "~owner", "~subject", ">tries", ">failed ago", "reason", "~error")
 AllDead = Annotated[bool, typer.Option("--all", help="Every dead job.")]
 
 

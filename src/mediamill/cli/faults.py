@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,7 +65,9 @@ def _of_system(error: BaseException) -> list[Fault]:
         return [Fault(f"the disk is full: {what}{where}", FREE_SPACE)]
     if error.filename:
         return [Fault(f"{error.filename}: {what}")]
-    return [Fault(f"the database does not answer: {what}", "start it, or check MEDIAMILL_DATABASE_URL")]
+    if error.errno is None or isinstance(error, ConnectionError | TimeoutError | socket.gaierror):
+        return [Fault(f"the database does not answer: {what}", "start it, or check MEDIAMILL_DATABASE_URL")]
+    return [Fault(f"the system refused: {what}")]
 
 
 def _of_database(error: BaseException) -> list[Fault]:
@@ -80,10 +82,13 @@ def _of_database(error: BaseException) -> list[Fault]:
                 "give the user of MEDIAMILL_DATABASE_URL the right",
             )
         ]
-    lost = (asyncio.TimeoutError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
-    if isinstance(error, (*lost, asyncpg.TooManyConnectionsError)):
-        what = str(error) or "it took too long"
-        return [Fault(f"the database went away: {what}", "try again when it is back; nothing was half done")]
+    lost = (
+        asyncpg.PostgresConnectionError,
+        asyncpg.OperatorInterventionError,
+        asyncpg.TooManyConnectionsError,
+    )
+    if isinstance(error, lost):
+        return [Fault(f"the database went away: {error}", "try again when it is back; nothing was half done")]
     if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
         return [Fault(f"the database refused this: {error}")]
     if type(error).__name__ == "CommandError" and "revision" in str(error):

@@ -31,6 +31,7 @@ from mediamill.cli.terminal import (
     print_table,
     say,
     styled,
+    until,
     warn,
 )
 from mediamill.engine.model import Priority, State
@@ -44,7 +45,7 @@ app = typer.Typer(no_args_is_help=True, help="Look at jobs, add them, run them a
 app.command("add", epilog=add.EXAMPLES)(add.add_jobs)
 app.command("watch", epilog=watch.EXAMPLES)(watch.watch_jobs)
 
-COLUMNS = (">id", "state", "kind", "pool", "owner", "subject", ">tries", ">age", "about")
+COLUMNS = (">id", "state", "kind", "pool", "~owner", "~subject", ">tries", ">age", "~about")
 # Told in their own blocks, or of interest only to the engine.
 BLOCKS = ("payload", "parts", "checkpoint", "result", "error", "traceback")
 
@@ -104,7 +105,7 @@ def about(job: dict[str, Any]) -> str:
         percent = "" if job["percent"] is None else f"{job['percent']:.0f} %"
         return " ".join(part for part in (percent, job["step"], f"on {job['worker_name']}") if part)
     if job["state"] == State.SCHEDULED:
-        return f"due {clock(job['run_after'])}" + (f": {job['error']}" if job["error"] else "")
+        return f"due {until(job['run_after'])}" + (f": {job['error']}" if job["error"] else "")
     return str(job["error"] or "")
 
 

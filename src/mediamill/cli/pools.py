@@ -10,7 +10,7 @@ import typer
 
 from mediamill.cli.options import Json, Yes, confirm, examples
 from mediamill.cli.session import run
-from mediamill.cli.terminal import ago, one_line, print_fields, print_json, print_table, say, size, span
+from mediamill.cli.terminal import ago, coarse, one_line, print_fields, print_json, print_table, say, size
 from mediamill.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="Which jobs go together, how many a
 
 COLUMNS = (
     "pool",
-    "takes",
+    "~takes",
     "processor",
     ">at once",
     ">limit",
@@ -79,9 +79,9 @@ def _row(pool: dict[str, Any]) -> list[Any]:
         one_line(", ".join(pool["matches"]) or "all else", 40),
         pool["processor"],
         pool["concurrency"],
-        span(pool["timeout_seconds"]),
+        coarse(pool["timeout_seconds"]),
         pool["max_attempts"] if pool["retry"] else "1 (no retry)",
-        span(pool["lease_seconds"]),
+        coarse(pool["lease_seconds"]),
         depth.get("queued", 0),
         depth.get("running", 0),
         ago(depth.get("oldest_at")),

@@ -9,17 +9,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-Cell = "str | int | Text | None"
 STYLES = {
     "queued": "blue",
     "scheduled": "magenta",
@@ -92,26 +91,33 @@ def styled(word: str) -> Text:
     return Text(clean(word), style=STYLES.get(word, ""))
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table; a column whose name begins with > is aligned to the right."""
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A table with a line for each row. >name is aligned to the right, ~name gives way when the terminal is narrow.
+
+    A column in which nothing stands is left out.
+    """
     from rich import box
     from rich.table import Table
+
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
+    )
+    shown = [number for number in range(len(columns)) if any(row[number] not in (None, "") for row in rows)]
+    for number in shown:
+        name = columns[number]
+        justify: Literal["right", "left"] = "right" if name.startswith(">") else "left"
+        table.add_column(name.lstrip(">~"), justify=justify, no_wrap=not name.startswith("~"))
+    for row in rows:
+        table.add_row(*(_cell(row[number]) for number in shown))
+    return table
+
+
+def _cell(value: Any) -> Text:
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        last = number == len(columns) - 1
-        table.add_column(
-            column.lstrip(">"),
-            justify="right" if column.startswith(">") else "left",
-            no_wrap=not last,
-            overflow="fold" if last else "ellipsis",
-        )
-    for row in rows:
-        table.add_row(
-            *(cell if isinstance(cell, Text) else clean("" if cell is None else cell) for cell in row)
-        )
-    return table
+    if isinstance(value, Text):
+        return value
+    return Text(clean("" if value is None else value), no_wrap=True, overflow="ellipsis")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
@@ -152,16 +158,28 @@ def span(seconds: float) -> str:
 
 def ago(when: datetime | None) -> str:
     """How long since."""
-    return "" if when is None else span((datetime.now(UTC) - when).total_seconds())
+    return "" if when is None else coarse((datetime.now(UTC) - when).total_seconds())
+
+
+def coarse(seconds: float) -> str:
+    """A length of time in one unit, for tables."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
 
 
 def clock(when: datetime | None) -> str | None:
     """A time with how far it is from now."""
     if when is None:
         return None
-    seconds = (datetime.now(UTC) - when).total_seconds()
-    distance = f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
-    return f"{when.astimezone():%Y-%m-%d %H:%M:%S} ({distance})"
+    return f"{when.astimezone():%Y-%m-%d %H:%M:%S} ({until(when)})"
+
+
+def until(when: datetime) -> str:
+    """How far a time is from now."""
+    seconds = (when - datetime.now(UTC)).total_seconds()
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
 
 
 def size(count: float) -> str:

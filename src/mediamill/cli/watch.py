@@ -26,7 +26,7 @@ EXAMPLES = examples(
 )
 # Counting what waits costs something when a million do: not more often than this.
 LEAST_SECONDS = 0.4
-COLUMNS = (">id", "state", "kind", "owner", ">age", "progress", "about")
+COLUMNS = (">id", "state", "kind", "~owner", ">age", "progress", "~about")
 Filters = dict[str, Any]
 
 
@@ -128,7 +128,7 @@ def bar(percent: float | None, width: int = 20) -> Any:
     if percent is None:
         return Text("·" * width, style="dim")
     full = round(width * min(max(percent, 0), 100) / 100)
-    return Text.assemble(("━" * full, "cyan"), ("━" * (width - full), "dim"))
+    return Text.assemble(("━" * full, "cyan"), ("╌" * (width - full), "dim"))
 
 
 async def _watch_one(app: App, job_id: int, json: bool) -> str | None:

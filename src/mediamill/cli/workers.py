@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="See the workers, tell them what to do, give them keys.")
 
-COLUMNS = (">id", "name", "state", "type", "host", "pools", "gpu", ">heard ago", ">job", "told")
+COLUMNS = (">id", "~name", "state", "type", "~host", "~pools", "gpu", ">heard ago", ">job", "told")
 Who = Annotated[
     list[str] | None, typer.Argument(metavar="WORKER…", help="Ids or names of workers.", show_default=False)
 ]

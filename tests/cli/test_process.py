@@ -1,0 +1,261 @@
+"""The command as a user meets it: a process with an exit code, a pipe, a Ctrl-C, a database that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from mediamill.__main__ import run
+from mediamill.cli.faults import explain
+from mediamill.db.connection import Database
+from mediamill.db.embedded import postmaster_pid
+from mediamill.engine.workers import tell_worker
+from tests.cli.conftest import Said, finish_process, run_process, start_process
+from tests.conftest import wait_until
+
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
+
+
+@pytest.fixture
+async def url(new_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh database for the processes of this test."""
+    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", new_url)
+    return new_url
+
+
+@contextlib.contextmanager
+def running(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """A process that is gone at the end, whatever the test did."""
+    process = start_process(*words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def _process(*words: object, **settings: str) -> Said:
+    return await asyncio.to_thread(run_process, *words, **settings)
+
+
+async def test_jobs_are_added_listed_and_thrown_away_by_the_command(url: str) -> None:
+    added = (await _process("jobs", "add", "scripted.inline", '{"do": "succeed"}', "--json")).json
+    assert added == {"ids": [1]}
+    listed = await _process("jobs", "list")
+    assert listed.code == 0
+    assert "scripted.inline" in listed.out
+    assert "\x1b" not in listed.out
+    assert (await _process("jobs", "purge", 1, "--yes", "--json")).json == {"purged": [1], "left": {}}
+
+
+@pytest.mark.spec("E22")
+async def test_a_worker_runs_jobs_obeys_pause_and_shutdown_and_jobs_are_waited_for(url: str) -> None:
+    with running("worker", "--name", "w1") as worker:
+        done = await _process("jobs", "add", "scripted.inline", "--wait", "--json")
+        assert done.json == {"ids": [1], "states": {"1": "finished"}}
+        failed = await _process("jobs", "add", "scripted.inline", '{"do": "raise_permanent"}', "--wait")
+        assert failed.code == 1
+        assert "1 job dead" in failed.out
+        assert (await _process("jobs", "watch", 1)).code == 0
+        followed = await _process("jobs", "watch", 2, "--json")
+        assert followed.code == 1
+        assert json.loads(followed.out.splitlines()[-1])["data"]["state"] == "dead"
+
+        async def state() -> str:
+            return str((await _process("workers", "list", "--json")).json[0]["state"])
+
+        async def paused() -> bool:
+            return await state() == "paused"
+
+        await _process("workers", "pause", "w1")
+        await wait_until(paused)
+        await _process("workers", "shutdown", "w1")
+        assert (await asyncio.to_thread(finish_process, worker)).code == 0
+        assert await state() == "offline"
+
+
+async def test_watching_one_job_tells_its_progress_and_its_end(url: str) -> None:
+    payload = '{"do": "report", "times": 5, "seconds": 0.2}'
+    await _process("jobs", "add", "scripted.inline", payload)
+    with running("jobs", "watch", 1, "--json") as watching, running("worker"):
+        said = await asyncio.to_thread(finish_process, watching)
+    events = [json.loads(line) for line in said.out.splitlines()]
+    assert said.code == 0
+    assert events[-1] == {
+        "id": None,
+        "topic": "job.ended",
+        "subject": "1",
+        "data": {"id": 1, "state": "finished", "error": None},
+    }
+    assert [event["data"]["percent"] for event in events[:-1]] == [20, 40, 60, 80, 100]
+
+
+@pytest.mark.parametrize("words", [("events", "--json"), ("jobs", "watch"), ("jobs", "watch", "--json")])
+async def test_ctrl_c_ends_a_watch_cleanly(url: str, database: Database, words: tuple[str, ...]) -> None:
+    async def listens() -> bool:
+        async with database.connection() as connection:
+            return bool(
+                await connection.fetchval("select count(*) from pg_stat_activity where query ilike 'listen%'")
+            )
+
+    with running(*words) as process:
+        await wait_until(listens)
+        process.send_signal(signal.SIGINT)
+        said = await asyncio.to_thread(finish_process, process)
+    assert said.code == 130
+    assert said.err == ""
+
+
+async def test_events_are_followed_as_lines_and_filtered(url: str, database: Database) -> None:
+    async with database.connection() as connection:
+        await tell_worker(connection, 7, "seven", "idle")
+        await tell_worker(connection, 8, "eight", "idle")
+    with running("events", "--after", 0, "--topic", "worker", "--subject", 8, "--json") as process:
+        assert process.stdout is not None
+        line = json.loads(await asyncio.to_thread(process.stdout.readline))
+        assert (line["topic"], line["subject"], line["data"]["name"]) == ("worker.status", "8", "eight")
+        async with database.connection() as connection:
+            await tell_worker(connection, 8, "eight", "busy")
+        line = json.loads(await asyncio.to_thread(process.stdout.readline))
+        assert line["data"]["state"] == "busy"
+
+
+async def test_following_goes_on_when_the_database_comes_back(url: str, database: Database) -> None:
+    cut = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like $1"
+    with running("events", "--after", 0, "--json") as process:
+        assert process.stdout is not None
+        for name in ("before", "after"):
+            async with database.connection() as connection:
+                await tell_worker(connection, 1, name, "idle")
+            line = await asyncio.to_thread(process.stdout.readline)
+            assert json.loads(line)["data"]["name"] == name
+            async with database.connection() as connection:
+                for session in ("mediamill command", "mediamill watch"):
+                    assert await connection.fetch(cut, session)
+
+
+async def test_without_a_server_the_embedded_one_is_started_for_the_moment(tmp_path: Path) -> None:
+    assert (await _process("jobs", "add", "scripted.inline", "--json")).json == {"ids": [1]}
+    assert postmaster_pid(tmp_path / "data") is None
+    listed = await _process("jobs", "list", "--json")
+    assert [job["id"] for job in listed.json] == [1]
+    assert listed.err == ""
+
+
+async def test_a_reader_that_leaves_early_is_no_error(url: str) -> None:
+    await _process("jobs", "add", "scripted.inline", "--count", 5000)
+    with running("jobs", "list", "--limit", 5000, "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert await asyncio.to_thread(process.stderr.read) == ""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs", "list"), ("pools", "show", "--json"), ("jobs", "add", "scripted.run")]
+)
+async def test_a_database_that_is_down_is_one_clear_message(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", NOWHERE)
+    monkeypatch.setattr("mediamill.cli.session.WAIT_SECONDS", 0.1)
+    assert await asyncio.to_thread(run, list(words)) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "error: the database does not answer" in err
+    assert "MEDIAMILL_DATABASE_URL" in err
+    assert "Traceback" not in err
+
+
+async def test_check_and_doctor_go_on_when_the_database_is_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_DATABASE_URL", NOWHERE)
+    monkeypatch.setattr("mediamill.cli.session.WAIT_SECONDS", 0.1)
+    assert await asyncio.to_thread(run, ["check", "--json"]) == 1
+    assert "the database does not answer" in capsys.readouterr().out
+    assert await asyncio.to_thread(run, ["doctor", "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert "the database does not answer" in facts["database"]["error"]
+    assert facts["versions"]["python"]
+
+
+async def test_bad_settings_are_listed_by_the_name_of_their_variable() -> None:
+    said = await _process("jobs", "list", MEDIAMILL_PORT="99999", MEDIAMILL_LOG_LEVEL="LOUD")
+    assert said.code == 1
+    assert "MEDIAMILL_PORT should be less than or equal to 65535, not '99999'" in said.err
+    assert "MEDIAMILL_LOG_LEVEL should be" in said.err
+    assert "Traceback" not in said.err
+
+
+async def test_debug_shows_where_an_error_comes_from() -> None:
+    said = await _process("--debug", "jobs", "list", MEDIAMILL_PORT="99999")
+    assert said.code == 1
+    assert "Traceback" in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk_is_a_clear_message(url: str) -> None:
+    command = [sys.executable, "-m", "mediamill", "jobs", "list", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "the disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_of_system_and_database_become_sentences() -> None:
+    full = explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.bin"))[0]
+    assert full.message == "the disk is full: No space left on device (x.bin)"
+    assert (
+        "disk of the database is full" in explain(asyncpg.DiskFullError("could not extend file"))[0].message
+    )
+    assert "went away" in explain(asyncpg.AdminShutdownError("terminating connection"))[0].message
+    assert "does not answer" in explain(TimeoutError())[0].message
+    assert (
+        explain(OSError(errno.EMFILE, "Too many open files"))[0].message
+        == "the system refused: Too many open files"
+    )
+    assert "does not answer" in explain(ConnectionRefusedError(errno.ECONNREFUSED, "refused"))[0].message
+    wrapped = RuntimeError("outside")
+    wrapped.__cause__ = asyncpg.DiskFullError("inside")
+    assert "disk of the database is full" in explain(wrapped)[0].message
+    assert "unexpected KeyError" in explain(KeyError("x"))[0].message
+
+
+async def test_wrong_usage_is_exit_code_2() -> None:
+    said = await _process("jobs", "lst")
+    assert said.code == 2
+    assert "Did you mean 'list'?" in said.err
+    assert said.out == ""
+
+
+async def test_the_version_is_told_both_ways() -> None:
+    assert (await _process("--version")).out == "mediamill 0.1.0\n"
+    assert (await _process("version", "--json")).json == {"version": "0.1.0"}
+
+
+async def test_help_comes_quickly() -> None:
+    """Half a second of processor time, on a machine that is busy with other tests."""
+
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "mediamill", "--help"], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.5
