@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 MINUTES = 60
 RECENT_JOBS = 20
+RUNNING_JOBS = 10
 LATEST_DEAD = 5
 MOST_WORKERS = 30
 PRESENT = ("active", "idle", "busy", "paused")
@@ -99,10 +100,19 @@ async def read_figures(connection: Connection) -> Figures:
         pools=overview["pools"],
         minutes=fill_minutes(throughput, datetime.now(UTC)),
         workers=await workers.list_workers(connection),
-        jobs=await watch.list_jobs(connection, amount=RECENT_JOBS),
+        jobs=await _read_jobs(connection),
         dead=await dead.list_dead(connection, amount=LATEST_DEAD),
         dead_count=overview["dead"],
     )
+
+
+async def _read_jobs(connection: Connection) -> list[dict[str, Any]]:
+    """What runs first, so that it is seen however much was enqueued since; then the newest."""
+    running = await watch.list_running(connection, RUNNING_JOBS)
+    seen = {job["id"] for job in running}
+    running.sort(key=lambda job: -job["id"])
+    recent = await watch.list_jobs(connection, amount=RECENT_JOBS)
+    return (running + [job for job in recent if job["id"] not in seen])[:RECENT_JOBS]
 
 
 class FiguresDesk:

@@ -6,6 +6,10 @@
   const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   let plot = null;
 
+  const size = () => ({ width: box.clientWidth, height: box.clientHeight });
+  const hourAndMinute = (seconds) =>
+    new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
   function readData() {
     const rows = [...document.querySelectorAll("#throughput tbody tr")].map((row) => row.dataset);
     const column = (name) => rows.map((row) => Number(row[name]));
@@ -22,9 +26,7 @@
       out.textContent = "";
       return;
     }
-    const at = new Date(self.data[0][index] * 1000);
-    const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    out.textContent = `${time}: ${self.data[2][index]} completed, ${self.data[3][index]} failed`;
+    out.textContent = `${hourAndMinute(self.data[0][index])}: ${self.data[2][index]} completed, ${self.data[3][index]} failed`;
   }
 
   function draw() {
@@ -38,12 +40,11 @@
     const font = "12px system-ui, sans-serif";
     const bars = uPlot.paths.bars({ size: [0.72, 14], radius: 0.2 });
     const bar = (color) => ({ paths: bars, fill: color, stroke: color, width: 0, points: { show: false } });
-    const clock = (_, marks) =>
-      marks.map((mark) => new Date(mark * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
+    const clock = (_, marks) => marks.map(hourAndMinute);
     plot = new uPlot(
       {
-        width: box.clientWidth,
-        height: 190,
+        ...size(),
+        padding: [10, 6, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { setScale: false } },
         scales: {
@@ -51,7 +52,7 @@
           y: { range: (_, low, high) => [0, Math.max(4, high * 1.08)] },
         },
         axes: [
-          { ...axis, font, grid: { show: false }, values: clock, size: 26, gap: 4 },
+          { ...axis, font, grid: { show: false }, values: clock, space: 64, size: 22, gap: 4 },
           { ...axis, font, size: 46, gap: 6, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 5e4, 1e5, 1e6] },
         ],
         series: [{}, bar(tone("--bad-fill")), bar(tone("--accent-fill")), { show: false }],
@@ -64,7 +65,7 @@
 
   draw();
   if (box) {
-    new ResizeObserver(() => plot && plot.setSize({ width: box.clientWidth, height: 190 })).observe(box);
+    new ResizeObserver(() => plot && plot.setSize(size())).observe(box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }
 
