@@ -27,34 +27,37 @@ EXAMPLES = examples(
     "echo '{}' | mediamill jobs add scripted.inline - --count 1000",
 )
 BATCH = 5_000
+States = dict[int, str | None]  # None: purged
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+Payload = Annotated[
+    str, typer.Argument(help="A JSON object; - reads it from stdin, @FILE from a file.", show_default=False)
+]
+Attempts = Annotated[int | None, typer.Option(min=1, max=1_000, help="Most attempts. Unset: the pool's.")]
+When = Annotated[
+    str | None,
+    typer.Option(help="Not before: 90s, 10m, 2h, 1d from now, or a time (ISO 8601).", metavar="WHEN"),
+]
+Key = Annotated[
+    str | None, typer.Option(help="Idempotency key: a second job of this kind and key is not added.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; exit code 1 if a job failed.")]
 
 
 def add_jobs(
     kind: Annotated[str, typer.Argument(help="The job kind, such as scripted.run.", show_default=False)],
-    payload: Annotated[
-        str,
-        typer.Argument(help="A JSON object; - reads it from stdin, @FILE from a file.", show_default=False),
-    ] = "{}",
+    payload: Payload = "{}",
     owner: Annotated[str, typer.Option(help="Whose work it is.")] = "default",
     subject: Annotated[str | None, typer.Option(help="Id of the row that it serves.")] = None,
     mime_type: Annotated[str | None, typer.Option(help="Decides the pool, unless the kind does.")] = None,
     priority: Annotated[Literal["high", "normal", "low"], typer.Option(help="High comes first.")] = "normal",
     pool: Annotated[str | None, typer.Option(help="This pool, whatever the kind and mime type say.")] = None,
-    attempts: Annotated[
-        int | None, typer.Option(min=1, max=1_000, help="Most attempts. Unset: the pool's.")
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(help="Not before: 90s, 10m, 2h, 1d from now, or a time (ISO 8601).", metavar="WHEN"),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Idempotency key: a second job of this kind and key is not added.")
-    ] = None,
+    attempts: Attempts = None,
+    after: When = None,
+    key: Key = None,
     count: Annotated[int, typer.Option(min=1, max=1_000_000, help="Add so many alike.")] = 1,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for the end; exit code 1 if a job failed.")
-    ] = False,
+    wait: Wait = False,
     json: Json = False,
 ) -> None:
     """Add a job to the queue, or many alike."""
@@ -74,26 +77,27 @@ def add_jobs(
         run_after=None if after is None else read_time(after, datetime.now(UTC)),
         idempotency_key=key,
     )
-    ids, states = run(lambda app: _add(app, job, count, wait))
-    _tell(ids, states, json)
-    if any(state != "finished" for state in states.values()):
-        raise typer.Exit(1)
+    ids, states = run(lambda app: _add(app, job, count, wait, json))
+    _tell_end(ids, states, json)
 
 
-async def _add(app: App, job: NewJob, count: int, wait: bool) -> tuple[list[int], dict[int, str | None]]:
+async def _add(app: App, job: NewJob, count: int, wait: bool, json: bool) -> tuple[list[int], States]:
     ids: list[int] = []
     async with app.database.transaction() as connection:
         while len(ids) < count:
             ids += await app.enqueuer.enqueue_jobs(connection, [job] * min(BATCH, count - len(ids)))
+    if not json:  # said before the wait: whoever stops waiting must know the ids
+        which = f"job {ids[0]}" if len(ids) == 1 else f"{plural(len(ids), 'job')}, {ids[0]} to {ids[-1]}"
+        say(f"added {which}" + ("" if wait else f"; mediamill jobs show {ids[0]} tells more"))
     return ids, await wait_for_end(app, ids) if wait else {}
 
 
-async def wait_for_end(app: App, ids: list[int]) -> dict[int, str | None]:
+async def wait_for_end(app: App, ids: list[int]) -> States:
     """Wait until none of these jobs can move any more."""
     from mediamill.cli.follow import POLL_SECONDS, read_patiently, wakeups
     from mediamill.engine.watch import job_states
 
-    ended: dict[int, str | None] = {}
+    ended: States = {}
     open_ = list(ids)
     async with wakeups(app) as wait:
         while True:
@@ -105,17 +109,18 @@ async def wait_for_end(app: App, ids: list[int]) -> dict[int, str | None]:
             await wait(POLL_SECONDS / 4)
 
 
-def _tell(ids: list[int], states: dict[int, str | None], json: bool) -> None:
+def _tell_end(ids: list[int], states: States, json: bool) -> None:
     if json:
-        ended: dict[str, Any] = {"states": {str(id_): state or "purged" for id_, state in states.items()}}
+        ended = {"states": {str(id_): state or "purged" for id_, state in states.items()}}
         print_json({"ids": ids, **(ended if states else {})})
-        return
-    which = f"job {ids[0]}" if len(ids) == 1 else f"{plural(len(ids), 'job')}, {ids[0]} to {ids[-1]}"
-    say(f"added {which}; mediamill jobs show {ids[0]} tells more" if not states else f"added {which}")
-    for word in ("finished", "dead", None):
-        number = sum(state == word for state in states.values())
-        if number:
-            say(f"{plural(number, 'job')} {word or 'purged'}", style="green" if word == "finished" else "red")
+    else:
+        for word in ("finished", "dead", None):
+            number = sum(state == word for state in states.values())
+            if number:
+                style = "green" if word == "finished" else "red"
+                say(f"{plural(number, 'job')} {word or 'purged'}", style=style)
+    if any(state != "finished" for state in states.values()):
+        raise typer.Exit(1)
 
 
 def read_payload(given: str) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mediamill.errors import MediamillError
+from mediamill.errors import InvalidError, MediamillError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -23,6 +23,14 @@ class Fault:
 
     message: str
     fix: str | None = None
+
+
+class SeveralError(InvalidError):
+    """Several things are wrong."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        super().__init__("; ".join(faults))
 
 
 def explain(error: BaseException) -> list[Fault]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mediamill.cli import add, watch
+from mediamill.cli.faults import SeveralError
 from mediamill.cli.options import (
     Before,
     JobId,
@@ -223,9 +224,5 @@ def raise_left(left: dict[int, str | None], what: str) -> None:
 
 def raise_all(errors: list[MediamillError]) -> None:
     """Several errors as one, none as nothing."""
-    if len(errors) == 1:
-        raise errors[0]
     if errors:
-        together = InvalidError("\n".join(error.message for error in errors))
-        together.faults = [error.message for error in errors]  # type: ignore[attr-defined]
-        raise together
+        raise errors[0] if len(errors) == 1 else SeveralError([error.message for error in errors])
