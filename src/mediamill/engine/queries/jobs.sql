@@ -137,24 +137,26 @@ where j.id = pick.id
 returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload, j.checkpoint;
 
 -- name: look_for_chores
--- Three probes of partial indexes that are empty in ordinary times.
+-- Three probes of partial indexes that are empty in ordinary times. By min, not by exists: for "exists" the planner
+-- expects a third of what waits to be exhausted, and reads the whole table to find that none is.
 select
     (select min(run_after) from jobs where state = 'scheduled') as next_due_at,
     coalesce((select min(run_after) from jobs where state = 'scheduled') <= now(), false) as due,
-    exists (select from jobs where state = 'running' and lease_expires_at < now()) as expired,
-    exists (select from jobs where state = 'queued' and attempts >= max_attempts) as exhausted;
+    coalesce((select min(lease_expires_at) from jobs where state = 'running') < now(), false) as expired,
+    (select min(id) from jobs where state = 'queued' and attempts >= max_attempts) is not null as exhausted;
 
 -- name: is_waiting
 -- Does anything wait in this pool at all? Asked when a claim came back empty.
 select exists (select from jobs where pool = :pool and state = 'queued');
 
 -- name: promote_due
--- Scheduled jobs whose time has come. SKIP LOCKED: several sweepers share the work.
+-- Scheduled jobs whose time has come. SKIP LOCKED: several sweepers share the work. "any (array …)" here and below:
+-- rows are found by id, where a join could be planned as one with the whole table.
 with due as materialized (
     select id from jobs where state = 'scheduled' and run_after <= now()
     order by run_after limit :batch for update skip locked
 )
-update jobs j set state = 'queued' from due where j.id = due.id
+update jobs j set state = 'queued' where j.id = any (array(select id from due))
 returning j.pool, pg_notify('mediamill_jobs', j.pool);
 
 -- name: finish_jobs
@@ -312,14 +314,15 @@ where j.id in (
 -- name: hold_stragglers
 -- Jobs that were enqueued by a transaction that had not yet seen their owner being held.
 update jobs j set state = 'held'
-where j.id in (
+where j.id = any (array(
     select w.id from held_owners h cross join pools p cross join generate_series(0, 2) as priority
     cross join lateral (
         select id from jobs
-        where pool = p.name and jobs.priority = priority.priority and jobs.owner = h.owner and state = 'queued'
-        limit 50 for update skip locked
+        where pool = p.name and jobs.priority = priority.priority and state = 'queued'
+            and jobs.owner between h.owner and h.owner
+        order by jobs.owner, id limit 50 for update skip locked
     ) w
-);
+));
 
 -- name: release_stragglers
 -- The other way round: jobs that were held by a transaction that had not yet seen their owner being released.
@@ -339,7 +342,7 @@ with recursive owners (owner) as (
     ) b
 )
 update jobs j set state = case when run_after > now() then 'scheduled' else 'queued' end
-from back where j.id = back.id
+where j.id = any (array(select id from back))
 returning j.id, pg_notify('mediamill_jobs', j.pool);
 
 -- name: release_owner
