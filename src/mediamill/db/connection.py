@@ -35,7 +35,7 @@ SESSION_SETTINGS = {
     "tcp_user_timeout": "9000",
 }
 
-# What a connection does when the server is gone, restarts, or refuses for the moment.
+# What a connection does when the server is gone, restarts, or refuses for the moment (its disk is full).
 LOST = (
     OSError,
     asyncio.TimeoutError,
@@ -44,7 +44,7 @@ LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,
 )
 
 

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+import asyncpg
+
 from mediamill.db.connection import LOST, Connection, RawConnection, connect
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ class Listener:
             try:
                 await self._listen_once()
                 pause = 0.05
-            except LOST as error:
+            except (*LOST, asyncpg.PostgresError) as error:  # whatever it is, a listener does not give up
                 log.debug("listener cannot connect: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 1.0)

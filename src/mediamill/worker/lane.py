@@ -1,6 +1,6 @@
 """A lane: the jobs of one pool on one worker, from claim to settle.
 
-Four small loops share a buffer of claimed jobs and a list of outcomes. The claimer keeps the buffer filled (a
+Small loops share a buffer of claimed jobs and a list of outcomes. The claimer keeps the buffer filled (a
 little ahead when jobs are short, not at all when they are long), slots take jobs from it and run them, the
 settler writes down whatever has ended since its last write, the keeper extends leases. While one waits for
 the database the others go on; batches grow with the load by themselves.
@@ -14,15 +14,17 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
+
+import asyncpg
 
 from mediamill.db.connection import LOST
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Finish, encode_result
+from mediamill.engine.settle import Finish, Settled, encode_result
 from mediamill.errors import ClaimLostError, RetryLaterError
 from mediamill.worker.run import LaneRun, Runner, Slot
 from mediamill.worker.source import Source
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 AHEAD_SECONDS = 0.25  # claim ahead what the pool runs in this time
 MOST_AHEAD = 500
 POLL_SECONDS = 5.0  # when no notification comes
+LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
+AGAIN = (*LOST, asyncpg.TransactionRollbackError)  # away, or two of us met on the same rows
 
 
 class TimeLimitError(RetryLaterError):
@@ -68,18 +72,16 @@ class Lane:
         self._ended, self._settled = asyncio.Event(), asyncio.Event()
         self._rate, self._rate_at, self._rate_count = 0.0, time.monotonic(), 0
         self._tasks: list[asyncio.Task[None]] = []
+        self._claiming: asyncio.Task[None] | None = None
+        self._finishing: asyncio.Task[None] | None = None
 
     # -- what the worker says
 
     def start(self) -> None:
         """Begin to claim and run."""
-        loops: Iterable[Coroutine[Any, Any, None]] = (
-            self._claim_forever(),
-            self._settle_forever(),
-            self._keep_forever(),
-            self._watch_forever(),
-        )
-        self._tasks = [self._begin(loop) for loop in loops]
+        self._claiming = self._begin(self._claim_forever())
+        loops = (self._settle_forever, self._keep_forever, self._watch_forever, self._tell_depth_forever)
+        self._tasks = [self._claiming, *(self._begin(loop()) for loop in loops)]
         self.resize(self.pool)
 
     def _begin(self, loop: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -95,6 +97,8 @@ class Lane:
     def resize(self, pool: Pool) -> None:
         """The pool was edited: limits for what starts from now on, more or fewer slots."""
         self.pool = pool
+        for slot in self._slots[: pool.concurrency]:
+            slot.leaving = False  # told to go by an earlier edit, and still there
         while len(self._slots) < pool.concurrency:
             slot = Slot()
             slot.task = self._begin(self._run_slot(slot))
@@ -126,26 +130,38 @@ class Lane:
 
     async def finish(self) -> None:
         """Stop: what runs is finished and settled, what has not begun goes back."""
-        self._stopping = True
-        self.wake()
-        self._work.set()
+        self._finishing = self._finishing or asyncio.create_task(self._finish())
+        await asyncio.shield(self._finishing)
+
+    async def _finish(self) -> None:
+        self._stop_claiming()
+        if self._claiming is not None:  # one that is under way may bring jobs: they must not be forgotten
+            await asyncio.wait({self._claiming})
         await self._give_back_buffer()
-        await asyncio.gather(*(slot.task for slot in self._slots if slot.task), return_exceptions=True)
+        if running := [slot.task for slot in self._slots if slot.task]:
+            await asyncio.wait(running)
         await self._settle_all()
         await self._cancel(self._tasks)
 
     async def abort(self) -> None:
         """Stop at once: kill what runs and hand everything back."""
-        self._stopping = True
-        jobs = [*self.running, *self._buffer]
+        self._stop_claiming()
+        jobs = self.running
+        finishing = [self._finishing] if self._finishing is not None else []
+        await self._cancel([*finishing, *(slot.task for slot in self._slots if slot.task)])
+        if self._claiming is not None:
+            await asyncio.wait({self._claiming}, timeout=LAST_WORDS_SECONDS)
+        jobs += self._buffer
         self._buffer.clear()
-        await self._cancel([slot.task for slot in self._slots if slot.task])
-        with contextlib.suppress(*LOST, asyncio.TimeoutError):
-            async with asyncio.timeout(5):
-                await self._settle_all()
-                if jobs:
-                    await self._source.hand_back(jobs)
+        for last_word in (self._settle_all(), self._hand_back(jobs)):
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(last_word, LAST_WORDS_SECONDS)
         await self._cancel(self._tasks)
+
+    def _stop_claiming(self) -> None:
+        self._stopping = True
+        self.wake()
+        self._work.set()
 
     # -- claiming
 
@@ -159,20 +175,18 @@ class Lane:
             self._woken.clear()
             try:
                 jobs, due_at = await self._source.claim(self.pool, want)
-            except LOST as error:
+            except AGAIN as error:
                 log.debug("claim: the database is away: %s", error)
                 await self._wait_for_wake(1.0)
                 continue
             if jobs:
-                self._take(jobs)
+                await self._take(jobs)
             else:
-                log.debug("pool %s: nothing waits", self.pool.name)
                 await self._wait_for_wake(_seconds_until(due_at))
 
-    def _take(self, jobs: list[ClaimedJob]) -> None:
-        if self._stopping or self.paused:
-            self._buffer.extend(jobs)
-            asyncio.get_running_loop().create_task(self._give_back_buffer())
+    async def _take(self, jobs: list[ClaimedJob]) -> None:
+        if self._stopping or self.paused:  # told while the claim was under way
+            await self._hand_back(jobs)
             return
         now = time.monotonic()
         for job in jobs:
@@ -203,13 +217,14 @@ class Lane:
         self._buffer.clear()
         for job in jobs:
             self._claimed_at.pop(job.id, None)
+        await self._hand_back(jobs)
+
+    async def _hand_back(self, jobs: list[ClaimedJob]) -> None:
         if jobs:
             try:
                 await self._source.hand_back(jobs)
-            except LOST:
-                log.warning(
-                    "%d jobs could not be handed back; they come back when the lease is over", len(jobs)
-                )
+            except AGAIN:
+                log.warning("%d jobs could not be handed back; they come back by themselves", len(jobs))
 
     # -- running
 
@@ -234,7 +249,7 @@ class Lane:
             except Exception as error:
                 text = getattr(error, "traceback", None) or traceback.format_exc()
                 self._outcomes.append((job, failure_of(error, text)))
-            slot.job = None
+            slot.end()
             self._ended.set()
             if len(self._buffer) <= MOST_AHEAD // 2:
                 self._room.set()
@@ -257,7 +272,7 @@ class Lane:
         """Progress of a running job, saved; a database that is away is no reason to stop working."""
         try:
             await self._source.report(job, self.pool, **progress)
-        except LOST as error:
+        except AGAIN as error:
             log.debug("progress of job %d was not saved: %s", job.id, error)
 
     # -- settling
@@ -273,11 +288,10 @@ class Lane:
             self._ended.clear()
             while self._outcomes:
                 batch, self._outcomes = self._outcomes, []
-                self._unsettled = [item.job if isinstance(item, Finish) else item[0] for item in batch]
+                self._unsettled = [_job_of(item) for item in batch]
                 await self._settle([item for item in batch if isinstance(item, Finish)])
-                for item in batch:
-                    if not isinstance(item, Finish):
-                        await self._fail(*item)
+                for item in [item for item in batch if not isinstance(item, Finish)]:
+                    await self._fail(*item)
                 for job in self._unsettled:
                     self._claimed_at.pop(job.id, None)
                 self._unsettled = []
@@ -288,7 +302,15 @@ class Lane:
     async def _settle(self, finishes: list[Finish]) -> None:
         if not finishes:
             return
-        settled = await self._insist(lambda: self._source.finish(finishes))
+        try:
+            settled = await self._insist(lambda: self._source.finish(finishes))
+        except Exception as error:
+            if len(finishes) == 1:
+                settled = Settled(failed={finishes[0].job.id: failure_of(error, traceback.format_exc())})
+            else:  # what the database refuses must not take its neighbours with it
+                for finish in finishes:
+                    await self._settle([finish])
+                return
         self.completed += len(settled.done)
         self.lost += len(settled.lost)
         for finish in finishes:
@@ -307,7 +329,7 @@ class Lane:
         while True:
             try:
                 return await verb()
-            except LOST as error:
+            except AGAIN as error:
                 log.debug("settle: the database is away: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
@@ -319,13 +341,13 @@ class Lane:
         while True:
             await asyncio.sleep(max(0.2, self.pool.lease_seconds / 6))
             oldest = time.monotonic() - self.pool.lease_seconds / 4
-            held = [*self.running, *self._buffer, *self._unsettled]
+            held = [*self.running, *self._buffer, *self._unsettled, *map(_job_of, self._outcomes)]
             jobs = [job for job in held if self._claimed_at.get(job.id, oldest) <= oldest]
             if not jobs:
                 continue
             try:
                 still = await self._source.extend(jobs, self.pool)
-            except LOST:
+            except AGAIN:
                 continue
             now = time.monotonic()
             for job in jobs:
@@ -352,12 +374,21 @@ class Lane:
                 if slot.job is not None and slot.deadline <= now:
                     slot.stop()
 
+    async def _tell_depth_forever(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            with contextlib.suppress(*AGAIN):
+                log.debug("pool %s: %d waiting", self.pool.name, await self._source.depth(self.pool))
+
     @staticmethod
-    async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
-        tasks = list(tasks)
+    async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _job_of(outcome: Finish | tuple[ClaimedJob, Failure]) -> ClaimedJob:
+    return outcome.job if isinstance(outcome, Finish) else outcome[0]
 
 
 def _seconds_until(due_at: datetime | None) -> float:

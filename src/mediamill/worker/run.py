@@ -55,7 +55,13 @@ class Slot:
 
     def stop_cancelled(self) -> bool:
         """Was this cancellation meant for the job alone? Then the slot goes on."""
-        return self.stopped and self.task is not None and self.task.uncancel() == 0
+        return self.stopped and self.task is not None and self.task.cancelling() == 1
+
+    def end(self) -> None:
+        """The job is over. A cancellation that was meant for it, even one it swallowed, is not for the next."""
+        if self.stopped and self.task is not None:
+            self.task.uncancel()
+        self.job, self.stopped = None, False
 
 
 class LaneRun:

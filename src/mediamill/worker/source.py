@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
+
+from asyncpg import TransactionRollbackError
 
 from mediamill.db.connection import LOST, Database, RawConnection
 from mediamill.engine import lease, settle
 from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims, connect_for_finishes
+from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Finish, Settled
+from mediamill.engine.watch import depth_of_pool
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,6 +46,9 @@ class Source(Protocol):
 
     async def hand_back(self, jobs: Sequence[ClaimedJob]) -> None:
         """Unfinished jobs, for another worker."""
+
+    async def depth(self, pool: Pool) -> int:
+        """How many jobs of the pool wait; a large number is not counted to its end."""
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -77,9 +88,16 @@ class LocalSource:
         return together
 
     async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
-        """See Source."""
+        """See Source. A subject that refuses even this does not keep its job: it moves without it."""
+        try:
+            async with self._database.transaction() as connection:
+                return await settle.fail_job(connection, self._engine, job, failure, pool)
+        except (*LOST, TransactionRollbackError):
+            raise
+        except Exception:
+            log.exception("job %d (%s): its subject could not be told of the failure", job.id, job.kind)
         async with self._database.transaction() as connection:
-            return await settle.fail_job(connection, self._engine, job, failure, pool)
+            return await settle.fail_job(connection, replace(self._engine, kinds=Kinds()), job, failure, pool)
 
     async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
         """See Source."""
@@ -99,6 +117,11 @@ class LocalSource:
     async def hand_back(self, jobs: Sequence[ClaimedJob]) -> None:
         """See Source."""
         await settle.hand_back(self._database, self._engine, self._claimer.worker_id, jobs)
+
+    async def depth(self, pool: Pool) -> int:
+        """See Source."""
+        async with self._database.connection() as connection:
+            return await depth_of_pool(connection, pool.name)
 
     async def close(self) -> None:
         """See Source."""
