@@ -38,7 +38,15 @@ where w.id = :worker_id
 returning before.command, before.state as was, w.state, w.name;
 
 -- name: set_state
-update workers set state = case when state = 'disabled' then state else :state end, current_job_id = null
+-- One that leaves while a claim is still in its name (it could not be handed back) is not offline yet: its session
+-- ends, and whoever notices puts the job back at once instead of waiting for the lease.
+update workers
+set state = case
+        when state = 'disabled' then state
+        when :state::text = 'offline' and exists (
+            select from jobs where state = 'running' and worker_id = :worker_id) then state
+        else :state end,
+    current_job_id = null
 where id = :worker_id returning id;
 
 -- name: give_command
@@ -48,7 +56,8 @@ update workers set command = :command where id = :worker_id returning id, pg_not
 update workers set state = 'disabled' where id = :worker_id returning id, name, pg_notify('mediamill_workers', :worker_id::text);
 
 -- name: enable_worker
-update workers set state = 'offline' where id = :worker_id and state = 'disabled' returning id, name;
+update workers set state = 'offline' where id = :worker_id and state = 'disabled'
+returning id, name, pg_notify('mediamill_workers', :worker_id::text);
 
 -- name: worker_state
 select state from workers where id = :worker_id;
