@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from mediamill.db.connection import Database
+from mediamill.db.connection import LOST, Database
 from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
 from mediamill.engine.enqueue import Enqueuer
@@ -22,6 +23,7 @@ from mediamill.testing import kinds as scripted
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,25 @@ async def open_app(
             url, connections=settings.database_connections, name=name, wait_seconds=wait_seconds
         )
         try:
-            await upgrade(url)
+            if wait_seconds == math.inf:
+                await until_there(lambda: upgrade(url))
+            else:
+                await upgrade(url)
             engine = Engine.from_settings(settings, all_kinds(kinds))
             yield App(settings, database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes))
         finally:
             await database.close()
+
+
+async def until_there(verb: Callable[[], Awaitable[object]]) -> None:
+    """For the start of processes that stay: a database that goes away in just this moment is waited for."""
+    while True:
+        try:
+            await verb()
+            return
+        except LOST as error:
+            log.debug("start: the database is away: %s", error)
+            await asyncio.sleep(KEEP_SECONDS)
 
 
 @asynccontextmanager
@@ -85,12 +101,18 @@ async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterat
 
 async def _keep_running(server: EmbeddedServer, uses: list[ServerUse]) -> None:
     """Whoever notices first starts it again; the others find it running."""
+    pause, told = KEEP_SECONDS, ""
     while True:
-        await asyncio.sleep(KEEP_SECONDS)
+        await asyncio.sleep(pause)
         if postmaster_pid(server.data_folder) is not None:
+            pause, told = KEEP_SECONDS, ""
             continue
-        log.warning("the embedded database is gone and is started again")
+        if not told:
+            log.warning("the embedded database is gone and is started again")
         try:
             uses.append(await asyncio.shield(asyncio.to_thread(server.start)))
-        except MediamillError as error:
-            log.error("the embedded database cannot be started: %s", error)
+        except Exception as error:  # a full disk, say: it is tried until it goes, and told once
+            what = error.message.splitlines()[0] if isinstance(error, MediamillError) else repr(error)
+            if what != told:
+                log.error("the embedded database cannot be started: %s", what)
+            pause, told = min(2 * pause, LONGEST_PAUSE_SECONDS), what

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import math
 import signal
 import socket
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from mediamill.api.server import Server
     from mediamill.app import App
     from mediamill.settings import Settings
+    from mediamill.worker.supervisor import Supervisor
 
 EXAMPLES = examples("mediamill up", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up")
 
@@ -54,47 +57,67 @@ def up(
 
 
 async def _up(settings: Settings) -> None:
-    from mediamill.app import open_app
-    from mediamill.engine.alert_sender import send_alerts_forever
-    from mediamill.engine.deliver import deliver_forever
-    from mediamill.engine.recovery.sweep import note_server_start, recover_at_start, sweep_forever
-    from mediamill.staging.sweep import sweep_staging_forever
+    from mediamill.app import open_app, until_there
+    from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
     from mediamill.worker.supervisor import Supervisor
 
-    async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
-        await note_server_start(app.database)
-        await recover_at_start(app.database, app.engine)
-        server = _make_server(app)
-        supervisor = Supervisor(settings.worker_processes)
-        tasks = [
-            asyncio.create_task(sweep_forever(app.database, app.engine)),
-            asyncio.create_task(deliver_forever(app.database, app.engine)),
-            asyncio.create_task(send_alerts_forever(app.database, settings)),
-            asyncio.create_task(
-                sweep_staging_forever(
-                    app.database,
-                    settings.data_folder,
-                    settings.staged_keep_hours * 3600,
-                    settings.janitor_seconds,
-                )
-            ),
-        ]
-        serving = asyncio.create_task(server.serve())
-        try:
-            while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.02)
-            if not serving.done():
-                supervisor.start()
-                _greet(server, settings)
-                await _until_told_to_stop(supervisor, serving)
+    with _bind(settings) as door:
+        async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
+            await until_there(lambda: note_server_start(app.database))
+            await until_there(lambda: recover_at_start(app.database, app.engine))
+            server, supervisor = _make_server(app), Supervisor(settings.worker_processes)
+            tasks = [asyncio.create_task(work) for work in _background(app)]
+            serving = asyncio.create_task(server.serve([door]))
+            try:
+                while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
+                    await asyncio.sleep(0.02)
+                if not serving.done():
+                    supervisor.start()
+                    _greet(server, settings)
+                    await _until_told_to_stop(supervisor, [serving, *tasks])
+            finally:
                 await supervisor.stop()
-        finally:
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        say("mediamill has stopped; nothing is lost, `mediamill up` goes on where it was.")
+                server.should_exit = True
+                await asyncio.gather(serving, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    say("mediamill has stopped; nothing is lost, `mediamill up` goes on where it was.")
+
+
+def _background(app: App) -> list[Coroutine[Any, Any, None]]:
+    """What the server does besides answering."""
+    from mediamill.engine.alert_sender import send_alerts_forever
+    from mediamill.engine.deliver import deliver_forever
+    from mediamill.engine.recovery.sweep import sweep_forever
+    from mediamill.staging.sweep import sweep_staging_forever
+
+    settings = app.settings
+    return [
+        sweep_forever(app.database, app.engine),
+        deliver_forever(app.database, app.engine),
+        send_alerts_forever(app.database, settings),
+        sweep_staging_forever(
+            app.database, settings.data_folder, settings.staged_keep_hours * 3600, settings.janitor_seconds
+        ),
+    ]
+
+
+def _bind(settings: Settings) -> socket.socket:
+    """The port, before anything is started: two that start at once do not get it both."""
+    door = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((settings.host, settings.port))
+        return door
+    except OSError as error:
+        door.close()
+        if error.errno == errno.EADDRINUSE:
+            raise _port_taken(settings) from error
+        raise PortTakenError(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}",
+            fix="set MEDIAMILL_HOST and MEDIAMILL_PORT to an address of this machine and a free port",
+        ) from error
 
 
 def _make_server(app: App) -> Server:
@@ -108,10 +131,8 @@ def _make_server(app: App) -> Server:
     return server
 
 
-async def _until_told_to_stop(supervisor: object, serving: asyncio.Task[None]) -> None:
-    from mediamill.worker.supervisor import Supervisor
-
-    assert isinstance(supervisor, Supervisor)
+async def _until_told_to_stop(supervisor: Supervisor, parts: list[asyncio.Task[None]]) -> None:
+    """Or until a part of the server fails: half a server is none."""
     told = asyncio.Event()
 
     def stop() -> None:
@@ -124,8 +145,13 @@ async def _until_told_to_stop(supervisor: object, serving: asyncio.Task[None]) -
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     waiting = asyncio.create_task(told.wait())
-    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+    failing = asyncio.create_task(asyncio.wait(parts, return_when=asyncio.FIRST_EXCEPTION))
+    await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    failing.cancel()
+    for part in parts:
+        if part.done():
+            part.result()
 
 
 def _greet(server: Server, settings: Settings) -> None:
@@ -151,7 +177,11 @@ def _already_up(settings: Settings) -> bool:
         if "pending_jobs" in httpx.get(f"{url}/health", timeout=3, trust_env=False).json():
             say(f"mediamill is up already: {url}")
             return True
-    raise PortTakenError(
+    raise _port_taken(settings)
+
+
+def _port_taken(settings: Settings) -> PortTakenError:
+    return PortTakenError(
         f"port {settings.port} is used by another program",
         fix="set MEDIAMILL_PORT to a free port and try again",
     )

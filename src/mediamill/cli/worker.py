@@ -34,6 +34,7 @@ def worker(
 
     settings = Settings()
     flight = install(settings.log_level)
+    follow_supervisor()  # it may die while we wait for the database
 
     async def run() -> None:
         async with open_app(settings, name="mediamill worker", wait_seconds=math.inf, keep=True) as app:
@@ -45,7 +46,6 @@ def worker(
             plan.gpu = settings.worker_gpu if gpu is None else gpu
             working = Worker(app.database, app.engine, plan)
             working.obey_signals()
-            follow_supervisor()
             await working.run()
 
     uvloop.run(run())

@@ -26,7 +26,13 @@ from typing import Any
 import asyncpg
 
 from mediamill.db.connection import LOST, Database
-from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid, stop_immediately
+from mediamill.db.embedded import (
+    EmbeddedServer,
+    EmbeddedServerError,
+    ServerUse,
+    postmaster_pid,
+    stop_immediately,
+)
 from mediamill.db.migrate import upgrade
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import Kinds
@@ -36,7 +42,7 @@ from mediamill.testing import chaos_kinds
 
 log = logging.getLogger(__name__)
 
-AWAY = (*LOST, asyncpg.PostgresError)
+AWAY = (*LOST, asyncpg.PostgresError, EmbeddedServerError)  # it is being killed all the time
 KINDS = ("chaos.settled", "chaos.delivered", "chaos.processed")
 CHUNK = 50
 POOLS: list[dict[str, Any]] = [

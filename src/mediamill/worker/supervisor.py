@@ -26,7 +26,7 @@ class Supervisor:
         self._processes = processes
         self._environment = {**os.environ, **(environment or {}), SUPERVISED: str(os.getpid())}
         self._running: dict[int, asyncio.subprocess.Process] = {}
-        self._stopping = False
+        self._told = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -40,33 +40,40 @@ class Supervisor:
 
     def signal(self, number: signal.Signals) -> None:
         """To every worker; none is started again."""
-        self._stopping = True
+        self._told.set()
         for process in self._running.values():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
-        for task in self._tasks:
-            if not self._running:
-                task.cancel()
 
     async def _keep(self, number: int) -> None:
         pause, loop = 0.5, asyncio.get_running_loop()
-        while not self._stopping:
+        while not self._told.is_set():
             started_at = loop.time()
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "mediamill", "worker", env=self._environment, start_new_session=True
-            )
-            self._running[number] = process
-            if self._stopping:  # told while it was being started
-                process.terminate()
-            code = await process.wait()
-            del self._running[number]
-            if code == 0 or self._stopping:
+            code = await self._run_one(number)
+            if code == 0 or self._told.is_set():
                 return
             pause = (
                 0.5 if loop.time() - started_at > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE_SECONDS)
             )
             log.warning("a worker ended with %d and is started again in %g s", code, pause)
-            await asyncio.sleep(pause)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._told.wait(), pause)
+
+    async def _run_one(self, number: int) -> int:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mediamill", "worker", env=self._environment, start_new_session=True
+            )
+        except OSError as error:  # no memory or no process left for it just now
+            log.error("a worker cannot be started: %s", error)
+            return -1
+        self._running[number] = process
+        if self._told.is_set():  # while it was being started
+            process.terminate()
+        try:
+            return await process.wait()
+        finally:
+            del self._running[number]
 
 
 def follow_supervisor() -> None:
