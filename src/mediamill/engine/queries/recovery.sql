@@ -70,26 +70,41 @@ where state not in ('offline', 'disabled')
 returning id, name;
 
 -- name: reroute_orphans
--- Waiting jobs of a pool that is no more go to the catch-all.
-update jobs j set pool = (select name from pools where matches = '{}')
-where j.id in (
-    select id from jobs where state in ('queued', 'scheduled', 'held')
-        and not exists (select from pools where name = jobs.pool)
-    order by id limit :batch for update skip locked
+-- Queued jobs of a pool that is no more go to the catch-all; scheduled and held ones when they come to be queued.
+-- Pools with queued jobs are found by hopping through the ready index, never by a scan of what waits.
+with recursive seen (pool) as (
+    (select pool from jobs where state = 'queued' order by pool limit 1)
+    union all
+    select (select j.pool from jobs j where j.state = 'queued' and j.pool > s.pool order by j.pool limit 1)
+    from seen s where s.pool is not null
+), gone as materialized (
+    select pool from seen where pool is not null and not exists (select from pools where name = seen.pool)
+), lost as materialized (
+    select l.id from gone
+    cross join lateral (
+        select id from jobs where state = 'queued' and jobs.pool = gone.pool limit :batch for update skip locked
+    ) l
 )
+update jobs j set pool = (select name from pools where matches = '{}')
+from lost where j.id = lost.id
 returning j.id, pg_notify('mediamill_jobs', j.pool);
 
 -- name: lock_forgotten
 -- Jobs that nobody has moved for longer than their pool allows (0: for ever). What runs is left to its lease,
--- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time.
-select j.* from jobs j left join pools p on p.name = j.pool
+-- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time (asked once
+-- a pool, not once a job).
+with p as materialized (
+    select name, forget_after_seconds, exists (
+        select from throughput t
+        where t.pool = name and t.minute > now() - make_interval(secs => forget_after_seconds)) as moves
+    from pools
+)
+select j.* from jobs j left join p on p.name = j.pool
 where j.state <> 'running'
     and coalesce(p.forget_after_seconds, 10800) > 0
     and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at)
         < now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))
-    and not (j.state = 'queued' and exists (
-        select from throughput t
-        where t.pool = j.pool and t.minute > now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))))
+    and not (j.state = 'queued' and coalesce(p.moves, false))
 order by j.id limit :batch for update of j skip locked;
 
 -- name: forget_finished
