@@ -10,8 +10,8 @@ from typing import Any, get_args
 import typer
 from pydantic_core import PydanticUndefined
 
-from mediamill.__main__ import build_app
 from mediamill.app import all_kinds
+from mediamill.cli.command import build_app
 from mediamill.processors.registry import processor_names
 from mediamill.settings import Settings
 

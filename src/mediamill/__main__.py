@@ -1,122 +1,22 @@
-"""The command `mediamill`: all commands in one app, and every error as a line that says what to do."""
+"""The entry point of the command `mediamill`.
+
+Importing the commands takes a moment; it happens inside main(), where a Ctrl-C is a clean end.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
 import sys
-from typing import Annotated, Any
-
-import typer
-
-from mediamill import __version__
-from mediamill.cli import check, dead, doctor, events, jobs, owners, pools, version, workers
-
-TRUE = ("1", "true", "yes", "on")
-
-
-def build_app() -> typer.Typer:
-    """The whole command."""
-    app = typer.Typer(
-        name="mediamill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
-    )
-    app.callback(context_settings={"max_content_width": 100})(_root)
-    _add_running(app)
-    app.add_typer(jobs.app, name="jobs")
-    app.add_typer(dead.app, name="dead")
-    app.add_typer(workers.app, name="workers")
-    app.add_typer(pools.app, name="pools")
-    app.add_typer(owners.app, name="owners")
-    app.command("events", epilog=events.EXAMPLES)(events.follow)
-    app.command("check", epilog=check.EXAMPLES)(check.check)
-    app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-    app.command("version", epilog=version.EXAMPLES)(version.show_version)
-    return app
-
-
-# These three are written apart from the rest: once all are there, import and add them like the others above.
-_RUNNING = ("up", "worker", "chaos")
-
-
-def _add_running(app: typer.Typer) -> None:
-    """`up`, `worker` and `chaos`: each file has a function of its name, and EXAMPLES."""
-    for name in _RUNNING:
-        if importlib.util.find_spec(f"mediamill.cli.{name}") is not None:
-            module = importlib.import_module(f"mediamill.cli.{name}")
-            app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
-
-
-def _root(
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=lambda on: _print_version(on), is_eager=True
-        ),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks of errors (also: MEDIAMILL_DEBUG=1).")
-    ] = False,
-) -> None:
-    """Media in from anywhere; text, streams, previews and search out: durably, exactly once.
-
-    Settings come from the environment (MEDIAMILL_…); `mediamill check` finds what is wrong with them.
-    """
-    if debug:
-        os.environ["MEDIAMILL_DEBUG"] = "1"
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"mediamill {__version__}")
-        raise typer.Exit
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command line; the exit code. Errors are told on stderr."""
-    try:
-        code = build_app()(arguments, prog_name="mediamill", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        return _leave_quietly()
-    except (typer.Abort, KeyboardInterrupt):
-        return 130
-    except typer.TyperException as error:
-        return _tell_usage(error)
-    except Exception as error:
-        if os.environ.get("MEDIAMILL_DEBUG", "").lower() in TRUE:
-            raise
-        _tell(error)
-        return 1
-
-
-def _leave_quietly() -> int:
-    """Whoever read our output has gone (`| head`); nothing more can be said, and nothing is wrong."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return 0
-
-
-def _tell_usage(error: Any) -> int:
-    error.show()
-    return int(error.exit_code)
-
-
-def _tell(error: Exception) -> None:
-    from mediamill.cli.faults import explain
-    from mediamill.cli.terminal import warn
-
-    faults = explain(error)
-    for fault in faults:
-        warn(f"error: {fault.message}", style="red")
-        if fault.fix:
-            warn(f"  fix: {fault.fix}")
 
 
 def main() -> None:
-    """The entry point."""
-    sys.exit(run(sys.argv[1:]))
+    """Run the command line; exit with its code."""
+    try:
+        from mediamill.cli.command import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

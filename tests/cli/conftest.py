@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mediamill.__main__ import run
+from mediamill.cli.command import run
 
 
 @dataclass(frozen=True)

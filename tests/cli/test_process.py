@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import importlib.abc
 import json
 import os
 import resource
@@ -17,7 +18,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from mediamill.__main__ import run
+from mediamill.__main__ import main
+from mediamill.cli.command import run
 from mediamill.cli.faults import explain
 from mediamill.db.connection import Database
 from mediamill.db.embedded import postmaster_pid
@@ -235,6 +237,22 @@ def test_errors_of_system_and_database_become_sentences() -> None:
     wrapped.__cause__ = asyncpg.DiskFullError("inside")
     assert "disk of the database is full" in explain(wrapped)[0].message
     assert "unexpected KeyError" in explain(KeyError("x"))[0].message
+
+
+def test_ctrl_c_while_the_commands_are_loaded_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupt(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "mediamill.cli.command":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "mediamill.cli.command")
+    monkeypatch.setattr(sys, "meta_path", [Interrupt(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""
 
 
 async def test_wrong_usage_is_exit_code_2() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mediamill.cli.options import Json, examples
-from mediamill.cli.terminal import clean, console, plural, print_json, say, styled
+from mediamill.cli.terminal import clean, draw, plural, print_json, say, styled
 
 if TYPE_CHECKING:
     from mediamill.cli.findings import Finding
@@ -117,4 +117,4 @@ def print_findings(findings: list[Finding]) -> None:
         if finding.fix:
             told.append(f"\n→ {clean(finding.fix)}", style="dim")
         grid.add_row(styled(finding.status), finding.about, told)
-    console().print(grid)
+    draw(grid)

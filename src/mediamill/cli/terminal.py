@@ -120,10 +120,21 @@ def _cell(value: Any) -> Text:
     return Text(clean("" if value is None else value), no_wrap=True, overflow="ellipsis")
 
 
+def draw(what: Table) -> None:
+    """Onto the terminal; into a file or a pipe without the blanks that fill the last column."""
+    screen = console()
+    if screen.is_terminal:
+        screen.print(what)
+        return
+    with screen.capture() as captured:
+        screen.print(what)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
     """A table, or a sentence that says why there is none."""
     if rows:
-        console().print(make_table(columns, rows))
+        draw(make_table(columns, rows))
     else:
         say(empty, style="dim")
 
@@ -139,7 +150,7 @@ def print_fields(fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
         if value is not None:
             grid.add_row(name, value if isinstance(value, Text) else clean(value))
-    console().print(grid)
+    draw(grid)
 
 
 def span(seconds: float) -> str:
