@@ -127,6 +127,8 @@ async def test_a_page_of_another_origin_changes_nothing(served: Served) -> None:
     for headers in (
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[broken"},
+        {"Origin": ""},
         {"Origin": "http://localhost:1"},
         {"Sec-Fetch-Site": "cross-site"},
     ):

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.engine.recovery.janitor import forget_old
 from tests.api.serving import Served, make_app, serve
 
 
@@ -60,6 +61,30 @@ async def test_metrics_are_read_from_the_database_at_each_scrape(served: Served)
     assert now["mediamill_stale_recovered_total"] == 3
     assert now["mediamill_retries_exhausted_total"] == 0
     assert now["mediamill_failures_total"] == 0
+
+
+@pytest.mark.spec("E33")
+async def test_totals_do_not_fall_when_the_janitor_forgets_old_minutes(served: Served) -> None:
+    await served.run(
+        "insert into throughput values (now() - interval '8 days', 'p', 1, 10, 1), (now(), 'p', 1, 5, 2)"
+    )
+    for _ in range(2):
+        async with served.database.transaction() as connection:
+            await forget_old(connection, served.engine)
+        now = samples((await served.client.get("/metrics")).text)
+        assert (now["mediamill_jobs_completed_total"], now["mediamill_jobs_failed_total"]) == (15, 3)
+    assert await served.one("select count(*) from throughput") == 1
+
+
+@pytest.mark.spec("E33")
+async def test_a_count_that_takes_too_long_is_left_out_but_the_database_is_not_called_down(
+    served: Served,
+) -> None:
+    async with served.database.transaction() as connection:
+        await connection.execute("lock table jobs in access exclusive mode")
+        answer = await served.client.get("/health")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "database": "ok", "active_workers": 0, "pending_jobs": None}
 
 
 class Cut:

@@ -79,7 +79,7 @@ async def test_jobs_are_listed_newest_first_page_by_page(served: Served) -> None
         ({"kind": "scripted.run", "surprise": 1}, 422, "invalid"),
         ({"payload": {}}, 422, "invalid"),
         ({"kind": "scripted.run", "owner": "a\x00b"}, 422, "invalid"),
-        ({"kind": "scripted.run", "payload": {"a": "\x00"}}, 422, "invalid"),
+        ({"kind": "scripted.run", "payload": {"a": "\x00"}}, 422, "payload_invalid"),
         ([1], 422, "invalid"),
     ],
 )

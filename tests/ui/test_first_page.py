@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from mediamill.db.connection import Database
 from tests.api.serving import Served, serve
@@ -69,13 +69,19 @@ async def test_a_job_enqueued_while_the_page_is_open_appears_without_a_reload(
     assert complaints == []
 
 
+@pytest.mark.spec("E31")
 async def test_live_means_told_not_only_asked_now_and_then(served: Served, browser: Browser) -> None:
+    async def without_the_poll(route: Route) -> None:
+        text = (await served.client.get("/")).text
+        assert ", every 5s" in text
+        await route.fulfill(content_type="text/html", body=text.replace(", every 5s", ""))
+
     page = await browser.new_page()
-    await page.goto(served.url)
-    await page.evaluate("document.querySelector('[hx-trigger]').setAttribute('data-seen', '')")
+    await page.route(f"{served.url}/", without_the_poll)
+    async with page.expect_response(lambda answer: "/api/events" in answer.url):
+        await page.goto(f"{served.url}/")
     for number in range(1, 4):
-        async with page.expect_response(lambda answer: answer.url.endswith("/live"), timeout=4_000):
-            await served.enqueue(owner=f"o{number}")
+        await served.enqueue(owner=f"o{number}")
         await expect(page.locator("#jobs tbody")).to_contain_text(f"o{number}", timeout=LIMIT)
 
 

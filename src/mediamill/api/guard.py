@@ -126,7 +126,7 @@ class Guard:
 
     def _judge(self, scope: Scope, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")
-        if length.isdigit() and int(length) > BODY_LIMIT_BYTES:
+        if length.isdecimal() and int(length) > BODY_LIMIT_BYTES:
             return problem_of(_too_large())
         if self._local and not is_loopback(_host_name(headers.get("host", ""))):
             return problem_of(ForeignHostError(fix="use http://localhost or http://127.0.0.1"))
@@ -165,7 +165,7 @@ def _is_foreign(headers: Headers) -> bool:
     """Browsers name the page's origin when it is about to change something; programs send none."""
     origin = headers.get("origin")
     if origin is not None:
-        return urlsplit(origin).netloc.lower() != headers.get("host", "").lower() or origin == "null"
+        return origin.partition("://")[2].lower() != headers.get("host", "").lower()
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 

@@ -92,11 +92,9 @@ async def overview(connection: Connection) -> dict[str, Any]:
     }
 
 
-async def health_figures(connection: Connection) -> dict[str, int]:
-    """Workers that are there, jobs that wait."""
-    row = await store.watch.health_figures.row(connection)
-    assert row is not None
-    return dict(row)
+async def count_pending(connection: Connection) -> int:
+    """Jobs that wait, now or until their time comes."""
+    return int(await store.watch.count_pending.value(connection))
 
 
 async def totals(connection: Connection) -> dict[str, int]:

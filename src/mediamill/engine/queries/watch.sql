@@ -154,10 +154,8 @@ order by xact_start limit 1;
 -- name: database_size
 select pg_database_size(current_database());
 
--- name: health_figures
-select
-    (select count(*) from workers where state in ('active', 'idle', 'busy')) as active_workers,
-    (select count(*) from jobs where state in ('queued', 'scheduled')) as pending_jobs;
+-- name: count_pending
+select count(*) from jobs where state in ('queued', 'scheduled');
 
 -- name: totals
 -- Since the beginning: what the janitor has forgotten of the minutes is kept as two counters.
