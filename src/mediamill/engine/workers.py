@@ -117,6 +117,7 @@ async def take_session_lock(connection: Connection, worker_id: int) -> None:
     await store.workers.take_session_lock.value(
         connection, lock_class=store.WORKER_LOCKS, worker_id=worker_id
     )
+    await store.workers.come_back.run(connection, worker_id=worker_id)
 
 
 async def heartbeat(

@@ -21,6 +21,12 @@ update worker_keys set revoked_at = now() where worker_id = :worker_id and revok
 -- Held by the session, not by a transaction: it goes the moment the process or its connection dies.
 select pg_advisory_lock(:lock_class, :worker_id);
 
+-- name: come_back!
+-- A worker that was given up is watched again from the moment it has its lock, not from its next heartbeat: what
+-- it claims in between must not be left to its lease if it dies.
+update workers set state = case when state = 'offline' then 'active' else state end, session_lost_at = null
+where id = :worker_id and type = 'local' and (state = 'offline' or session_lost_at is not null);
+
 -- name: heartbeat
 -- Brings an offline worker back; a disabled one stays disabled. The command is handed over once: the row is
 -- locked by the inner select, so that a command given meanwhile is either seen or stays for the next beat.
