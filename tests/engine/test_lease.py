@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from mediamill.engine.lease import ProgressTooLargeError, extend_leases, report_progress
 from mediamill.engine.model import ClaimedJob
+from mediamill.engine.settle import Finish, encode_result, finish_plain_jobs
 from mediamill.errors import ClaimLostError, ConflictError
 from tests.engine.conftest import Bench
 
@@ -94,6 +96,20 @@ async def test_a_report_that_is_too_large_is_refused_and_the_claim_stays(bench: 
     with pytest.raises(ProgressTooLargeError):
         await report(bench, job, checkpoint={"x": "y" * 1_000_001})
     assert await bench.state(id_) == "running"
+
+
+@pytest.mark.spec("E4", "E11")
+async def test_results_and_checkpoints_with_nul_characters_are_kept_without_them(bench: Bench) -> None:
+    """One of them must not keep a whole batch from being finished."""
+    ids = [await bench.enqueue() for _ in range(2)]
+    bad, good = await bench.claim(amount=2)
+    awkward = {"text": "a\x00b", "path": "\\u0000", "more": "\\\x00"}
+    await report(bench, bad, checkpoint=awkward, parts=[awkward])
+    finishes = [Finish(bad, encode_result(bench.engine, awkward)), Finish(good)]
+    async with bench.database.connection() as connection:
+        assert (await finish_plain_jobs(connection, bad.worker_id, finishes)).done == set(ids)
+        kept = json.loads(await connection.fetchval("select result from finished_jobs where id = $1", bad.id))
+    assert kept == {"text": "a\ufffdb", "path": "\\u0000", "more": "\\\ufffd"}
 
 
 @pytest.mark.spec("E4", "E5")

@@ -105,6 +105,24 @@ async def test_a_lost_worker_that_comes_back_is_idle_again_and_its_old_claims_ar
     assert again.attempts == 2
 
 
+@pytest.mark.spec("E9")
+async def test_what_a_worker_claims_before_its_first_heartbeat_after_coming_back_is_not_left_to_the_lease(
+    bench: Bench,
+) -> None:
+    (id_,) = await claim_many(bench, "w", 1)
+    await bench.run("update workers set process = $1", ELSEWHERE)
+    await bench.run("update workers set session_lost_at = now() - interval '1 hour'")
+    assert await release_lost_sessions(bench.database, bench.engine) == 1
+    async with session(bench, "w"):
+        (again,) = await bench.claim("w")
+    assert again.id == id_
+    while not await bench.one("select session_lost_at from workers"):
+        await release_lost_sessions(bench.database, bench.engine)
+    await bench.run("update workers set session_lost_at = now() - interval '6 s'")
+    assert await release_lost_sessions(bench.database, bench.engine) == 1
+    assert await bench.state(id_) == "queued"
+
+
 @pytest.mark.spec("E9", "E17")
 async def test_a_dead_process_of_this_machine_is_not_given_any_grace(bench: Bench) -> None:
     ids = await claim_many(bench, "w", 120)
