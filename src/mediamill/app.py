@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -87,7 +88,7 @@ async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterat
         yield settings.database_url.get_secret_value()
         return
     server = EmbeddedServer(settings.data_folder, port=settings.database_port)
-    uses = [await asyncio.to_thread(server.start)]
+    uses = [await _start(server)]
     keeper = asyncio.create_task(_keep_running(server, uses)) if keep else None
     try:
         yield uses[0].url
@@ -97,6 +98,17 @@ async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterat
             await asyncio.gather(keeper, return_exceptions=True)
         for use in uses:
             await asyncio.to_thread(use.close)
+
+
+async def _start(server: EmbeddedServer) -> ServerUse:
+    """Start it; a start that is interrupted is waited for and undone, so that no server is left running."""
+    starting = asyncio.create_task(asyncio.to_thread(server.start))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(MediamillError):
+            await asyncio.to_thread((await starting).close)
+        raise
 
 
 async def _keep_running(server: EmbeddedServer, uses: list[ServerUse]) -> None:
@@ -110,7 +122,7 @@ async def _keep_running(server: EmbeddedServer, uses: list[ServerUse]) -> None:
         if not told:
             log.warning("the embedded database is gone and is started again")
         try:
-            uses.append(await asyncio.shield(asyncio.to_thread(server.start)))
+            uses.append(await _start(server))
         except Exception as error:  # a full disk, say: it is tried until it goes, and told once
             what = error.message.splitlines()[0] if isinstance(error, MediamillError) else repr(error)
             if what != told:

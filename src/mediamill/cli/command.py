@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
 from typing import Annotated, Any
@@ -11,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from mediamill import __version__
-from mediamill.cli import check, dead, doctor, events, jobs, owners, pools, version, workers
+from mediamill.cli import (
+    chaos,
+    check,
+    dead,
+    doctor,
+    events,
+    jobs,
+    owners,
+    pools,
+    up,
+    version,
+    worker,
+    workers,
+)
 
 TRUE = ("1", "true", "yes", "on")
 
@@ -22,7 +33,9 @@ def build_app() -> typer.Typer:
         name="mediamill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback(context_settings={"max_content_width": 100})(_root)
-    _add_running(app)
+    app.command("up", epilog=up.EXAMPLES)(up.up)
+    app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
+    app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
     app.add_typer(workers.app, name="workers")
@@ -33,18 +46,6 @@ def build_app() -> typer.Typer:
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
     app.command("version", epilog=version.EXAMPLES)(version.show_version)
     return app
-
-
-# These three are written apart from the rest: once all are there, import and add them like the others above.
-_RUNNING = ("up", "worker", "chaos")
-
-
-def _add_running(app: typer.Typer) -> None:
-    """`up`, `worker` and `chaos`: each file has a function of its name, and EXAMPLES."""
-    for name in _RUNNING:
-        if importlib.util.find_spec(f"mediamill.cli.{name}") is not None:
-            module = importlib.import_module(f"mediamill.cli.{name}")
-            app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
 
 
 def _root(
