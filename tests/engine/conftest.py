@@ -17,6 +17,7 @@ from mediamill.engine.pools import Pool, list_pools
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Finish, Settled, fail_job, finish_jobs
 from mediamill.engine.workers import register_worker
+from mediamill.errors import RetryLaterError
 
 
 async def _do_nothing(_run: Run) -> None:
@@ -42,6 +43,8 @@ async def _deliver(connection: Connection, moved: Sequence[Moved]) -> None:
     for job in moved:
         if job.payload.get("refuse") == "delivery":
             raise RuntimeError("nobody takes this")
+        if job.payload.get("refuse") == "for now":
+            raise RetryLaterError("not now")
         await connection.execute(
             "insert into deliveries (job_id, result) values ($1, $2)", job.job_id, str(job.result)
         )

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from mediamill.engine.dead import requeue_dead
 from mediamill.engine.deliver import deliver_results, reap_results
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob
@@ -129,3 +130,34 @@ async def test_a_job_that_was_removed_meanwhile_is_named_in_a_warning(
     assert record.levelno == logging.WARNING
     assert record.message.startswith("Job record missing for GUID 3f2c-11")
     assert await deliver_results(bench.database, bench.engine) == 0
+
+
+@pytest.mark.spec("E11", "E13")
+async def test_a_result_that_was_buried_undelivered_is_delivered_when_requeued_without_running_again(
+    bench: Bench,
+) -> None:
+    id_ = await bench.enqueue("test.delivered", payload={"refuse": "delivery"})
+    (job,) = await bench.claim()
+    await bench.finish(job, result='{"text": "hello"}')
+    await deliver_results(bench.database, bench.engine)
+    assert await bench.state(id_) == "dead"
+    await bench.run("update dead_jobs set payload = '{}'")
+    async with bench.database.transaction() as connection:
+        assert await requeue_dead(connection, bench.engine, [id_]) == [id_]
+    assert await bench.claim() == []
+    assert await deliver_results(bench.database, bench.engine) == 1
+    assert await bench.one("select result from deliveries where job_id = $1", id_) == "{'text': 'hello'}"
+    assert await bench.state(id_) == "finished"
+
+
+@pytest.mark.spec("E11")
+async def test_a_delivery_that_may_work_later_waits_and_does_not_keep_others_waiting(bench: Bench) -> None:
+    waits = await bench.enqueue("test.delivered", payload={"refuse": "for now"})
+    goes = await bench.enqueue("test.delivered")
+    for job in await bench.claim(amount=2):
+        await bench.finish(job)
+    assert await deliver_results(bench.database, bench.engine) == 1
+    assert (await bench.state(waits), await bench.state(goes)) == ("completed", "finished")
+    await bench.run("update jobs set payload = '{}'")
+    assert await deliver_results(bench.database, bench.engine) == 1
+    assert await bench.state(waits) == "finished"

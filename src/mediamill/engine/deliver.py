@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
-from asyncpg import Record
+from asyncpg import DeadlockDetectedError, Record, SerializationError
 
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.notify import Listener
@@ -19,6 +19,7 @@ from mediamill.engine.kinds import call_hooks
 from mediamill.engine.model import Moved, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
+from mediamill.errors import RetryLaterError
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ async def reap_results(connection: Connection, owner: str) -> list[Moved]:
 
 
 async def _deliver(connection: Connection, engine: Engine, batch: int) -> int:
-    rows = await store.jobs.lock_results.rows(connection, batch=batch)
+    rows = await store.jobs.lock_results.rows(connection, batch=batch, later=[])
     await _hand_over(connection, engine, rows)
     return len(rows)
 
@@ -58,12 +59,14 @@ async def _hand_over(connection: Connection, engine: Engine, rows: Sequence[Reco
 
 
 async def _deliver_singly(database: Database, engine: Engine) -> int:
-    """One transaction each; a result that cannot be delivered goes to the dead letter with its result."""
-    delivered = 0
+    """One transaction each. A result that nobody takes goes to the dead letter, and can be delivered from there;
+    one whose delivery may work later waits for the next look.
+    """
+    delivered, later = 0, list[int]()
     for _ in range(BATCH):
         async with database.transaction() as connection:
             # Locked outside of the savepoint: after a failure it must be this very job that is buried.
-            rows = await store.jobs.lock_results.rows(connection, batch=1)
+            rows = await store.jobs.lock_results.rows(connection, batch=1, later=later)
             if not rows:
                 break
             try:
@@ -72,6 +75,9 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
                     delivered += 1
             except LOST:
                 raise
+            except (RetryLaterError, DeadlockDetectedError, SerializationError) as error:
+                log.warning("the result of job %d is delivered later: %s", rows[0]["id"], error)
+                later.append(rows[0]["id"])
             except Exception as error:
                 failure = replace(failure_of(error, traceback.format_exc()), permanent=True)
                 await bury_jobs(connection, engine, rows, "delivery_failed", failure)

@@ -85,6 +85,10 @@ class Kinds:
         """Declare a kind; a name is taken once."""
         if kind.name in self._kinds:
             raise InvalidError(f"the job kind {kind.name} is declared twice")
+        if kind.deliver is not None and kind.on_completed is not None:
+            raise InvalidError(
+                f"the job kind {kind.name} has deliver and on_completed; its result goes one way only"
+            )
         self._kinds[kind.name] = kind
 
     def get(self, name: str) -> JobKind:

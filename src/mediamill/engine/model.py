@@ -74,6 +74,7 @@ TRANSITIONS: frozenset[tuple[State | None, Move, State | None]] = frozenset(
         (State.SCHEDULED, Move.GIVE_UP, State.DEAD),
         (State.DEAD, Move.REQUEUE, State.QUEUED),
         (State.DEAD, Move.REQUEUE, State.HELD),
+        (State.DEAD, Move.REQUEUE, State.COMPLETED),
         (State.QUEUED, Move.PURGE, None),
         (State.SCHEDULED, Move.PURGE, None),
         (State.HELD, Move.PURGE, None),

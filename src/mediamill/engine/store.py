@@ -20,9 +20,8 @@ pools = Queries(_FOLDER / "pools.sql")
 watch = Queries(_FOLDER / "watch.sql")
 alerts = Queries(_FOLDER / "alerts.sql")
 
-# Session-level advisory locks of workers, and the chores that one process at a time does: (class, number).
+# The class of the session-level advisory locks by which workers show that they live.
 WORKER_LOCKS = 0x6D6D01
-CHORE_LOCKS = 0x6D6D02
 
 
 def claimed_job(row: Record, pool: str, worker_id: int) -> ClaimedJob:

@@ -368,6 +368,7 @@ from held_owners h order by h.owner;
 -- Results that wait for delivery, of owners that are not on hold. SKIP LOCKED: two deliverers never meet.
 select j.* from jobs j
 where j.state = 'completed' and not exists (select from held_owners h where h.owner = j.owner)
+    and j.id <> all (:later::bigint[])
 order by j.id limit :batch
 for update of j skip locked;
 

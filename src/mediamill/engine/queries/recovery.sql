@@ -30,7 +30,7 @@ order by id limit :batch for update skip locked;
 -- that has it again is cleared.
 with locked as materialized (
     select objid::bigint::integer as id from pg_locks
-    where locktype = 'advisory' and classid = :lock_class and objsubid = 2 and granted
+    where locktype = 'advisory' and classid = :lock_class and objsubid = 2 and granted and mode = 'ExclusiveLock'
         and database = (select oid from pg_database where datname = current_database())
 )
 update workers w
@@ -49,7 +49,8 @@ from workers where type = 'local' and state <> 'offline' and session_lost_at is 
 
 -- name: try_session_lock
 -- Succeeds only if the worker's session does not hold it; until we commit the worker cannot take it back.
-select pg_try_advisory_xact_lock(:lock_class, :worker_id);
+-- Shared, so that it is not mistaken for the worker's own, which is exclusive.
+select pg_try_advisory_xact_lock_shared(:lock_class, :worker_id);
 
 -- name: mark_lost
 update workers set state = case when state = 'disabled' then state else 'offline' end, current_job_id = null
@@ -135,7 +136,7 @@ insert into counters as c (name, value)
 select f.name, f.value
 from (select sum(completed) as completed, sum(failed) as failed from gone having count(*) > 0) s
 cross join lateral (values ('completed_before', s.completed), ('failed_before', s.failed)) as f (name, value)
-on conflict (name) do update set value = c.value + excluded.value;
+on conflict (name, shard) do update set value = c.value + excluded.value;
 
 -- name: forget_workers
 -- Rows of local workers that have been gone for a day; a registered remote one stays.
@@ -145,18 +146,23 @@ delete from workers w where type = 'local' and state = 'offline'
 
 -- name: note_server_start!
 insert into counters (name, value) values ('server_started_at', (extract(epoch from now()) * 1000000)::bigint)
-on conflict (name) do update set value = excluded.value;
+on conflict (name, shard) do update set value = excluded.value;
 
 -- name: count!
-insert into counters as c (name, value) values (:name, :amount)
-on conflict (name) do update set value = c.value + excluded.value;
+-- A shard a session, so that failures everywhere do not queue behind one row.
+insert into counters as c (name, shard, value) values (:name, pg_backend_pid() % 256, :amount)
+on conflict (name, shard) do update set value = c.value + excluded.value;
 
 -- name: list_counters
-select name, value from counters where name <> 'server_started_at' order by name;
+select name, sum(value)::bigint as value from counters group by name order by name;
 
--- name: try_chore
--- One process at a time does a chore; the others go without waiting.
-select pg_try_advisory_xact_lock(:lock_class, :chore);
+-- name: take_turn
+-- Of all processes that want to do a chore, one does it within the given time: the condition is judged again
+-- under the row lock, and the others get no row.
+insert into counters as c (name, value) values (:name, (extract(epoch from now()) * 1000000)::bigint)
+on conflict (name, shard) do update set value = excluded.value
+where c.value <= excluded.value - (:every_seconds::float8 * 1000000)::bigint
+returning value;
 
 -- name: lock_waiting_of_subjects
 select * from jobs where subject_id = any (:subject_ids::text[]) and state <> 'running'

@@ -93,21 +93,26 @@ where (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or ki
 order by id limit :amount for update skip locked;
 
 -- name: requeue_dead
+-- With fresh attempts. A result that was only not delivered is delivered, not worked out again.
 with gone as (
     delete from dead_jobs where id = any (:ids::bigint[]) returning *
 ), back as (
     insert into jobs (id, kind, pool, owner, subject_id, mime_type, priority, state, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, parts, checkpoint, error)
+        token, worker_id, worker_name, created_at, started_at, parts, checkpoint, error, result)
     overriding system value
     select id, kind, coalesce((select name from pools where name = gone.pool), (select name from pools where matches = '{}')),
         owner, subject_id, mime_type, priority,
-        case when exists (select from held_owners h where h.owner = gone.owner) then 'held' else 'queued' end,
+        case
+            when reason = 'delivery_failed' or result is not null then 'completed'
+            when exists (select from held_owners h where h.owner = gone.owner) then 'held'
+            else 'queued'
+        end,
         payload, 0, max_attempts, token, worker_id, worker_name, created_at, started_at, parts, checkpoint,
-        left(error, 500)
+        left(error, 500), result
     from gone
     returning id, pool
 )
-select id, pg_notify('mediamill_jobs', pool) from back;
+select id, pg_notify('mediamill_jobs', pool), (select pg_notify('mediamill_results', '')) from back;
 
 -- name: purge_dead
 delete from dead_jobs where id = any (:ids::bigint[]) returning id;
@@ -161,9 +166,9 @@ select count(*) from jobs where state in ('queued', 'scheduled');
 -- Since the beginning: what the janitor has forgotten of the minutes is kept as two counters.
 select
     coalesce(sum(completed), 0)::bigint
-        + coalesce((select value from counters where name = 'completed_before'), 0) as completed,
+        + coalesce((select sum(value) from counters where name = 'completed_before'), 0) as completed,
     coalesce(sum(failed), 0)::bigint
-        + coalesce((select value from counters where name = 'failed_before'), 0) as failed
+        + coalesce((select sum(value) from counters where name = 'failed_before'), 0) as failed
 from throughput;
 
 -- name: count_workers

@@ -1,4 +1,4 @@
-"""When the chores run: some with every claim that finds cause, all of them every minute, in every process."""
+"""When the chores run: some with every claim that finds cause, all of them every minute, in one process of all."""
 
 from __future__ import annotations
 
@@ -90,18 +90,21 @@ async def note_server_start(database: Database) -> None:
         await store.recovery.note_server_start.run(connection)
 
 
+async def take_turn(database: Database, name: str, every_seconds: float) -> bool:
+    """Is it time, and is it us? Of all processes one does it, however many there are."""
+    async with database.connection() as connection:
+        taken = await store.recovery.take_turn.value(connection, name=name, every_seconds=every_seconds)
+        return taken is not None
+
+
 async def sweep_forever(database: Database, engine: Engine) -> None:
     """The background task of every server and every local worker. A database that is away is waited for."""
-    loop = asyncio.get_running_loop()
-    sweep_at = janitor_at = loop.time()
     while True:
         try:
             await release_lost_sessions(database, engine)
-            if loop.time() >= sweep_at:
-                sweep_at = loop.time() + engine.sweep_seconds
+            if await take_turn(database, "sweep_turn", engine.sweep_seconds):
                 await run_chores(database, engine, SWEEP)
-            if loop.time() >= janitor_at:
-                janitor_at = loop.time() + engine.janitor_seconds
+            if await take_turn(database, "janitor_turn", engine.janitor_seconds):
                 await run_chores(database, engine, JANITOR)
         except LOST as error:
             log.debug("sweep: the database is away: %s", error)

@@ -189,9 +189,11 @@ create table throughput (
 ) with (fillfactor = 50);
 
 create table counters (
-    name text primary key,
-    value bigint not null default 0
-);
+    name text not null,
+    value bigint not null default 0,
+    shard integer not null default 0,
+    primary key (name, shard)
+) with (fillfactor = 50);
 
 create table alerts (
     id bigint generated always as identity primary key,
