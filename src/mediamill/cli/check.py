@@ -84,11 +84,12 @@ async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
     from mediamill.cli.findings import Finding, find_pool_faults
     from mediamill.db.migrate import newest_revision, schema_revision
     from mediamill.engine.pools import list_pools
+    from mediamill.engine.watch import database_facts
 
     async with database.connection() as connection:
-        version = connection.get_server_version()
+        version = (await database_facts(connection))["version"]
         where = "embedded" if settings.database_url is None else "by MEDIAMILL_DATABASE_URL"
-        answers = Finding("ok", "database", f"PostgreSQL {version.major}.{version.minor}, {where}")
+        answers = Finding("ok", "database", f"PostgreSQL {version}, {where}")
         found, wanted = await schema_revision(database.url), newest_revision()
         if found == wanted:
             pools = find_pool_faults(await list_pools(connection), settings.worker_pools)

@@ -155,9 +155,10 @@ async def _until_told_to_stop(supervisor: Supervisor, parts: list[asyncio.Task[N
 
 
 def _greet(server: Server, settings: Settings) -> None:
-    where = "MEDIAMILL_DATABASE_URL" if settings.database_url else str(settings.data_folder)
+    database = "the database of MEDIAMILL_DATABASE_URL" if settings.database_url else "embedded database"
+    count = settings.worker_processes
     say(f"mediamill is up: {server.url}")
-    say(f"  data in {where}, {settings.worker_processes} worker process(es); Ctrl-C stops it")
+    say(f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it")
     say('  try it: mediamill jobs add scripted.run \'{"do": "report"}\' --count 5')
 
 
