@@ -15,7 +15,7 @@ from mediamill.engine import store
 from mediamill.engine.claim import Claimer
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import Kinds
-from mediamill.engine.model import ClaimedJob, NewJob
+from mediamill.engine.model import ClaimedJob, NewJob, State
 from mediamill.engine.pools import Pool, list_pools
 from mediamill.engine.rules import Engine
 from mediamill.engine.workers import register_worker, take_session_lock
@@ -44,6 +44,7 @@ class World:
     database: Database
     engine: Engine
     pool: Pool
+    eye: RawConnection
     seen: set[Transition] = field(default_factory=set)
 
     @classmethod
@@ -58,7 +59,11 @@ class World:
             await connection.execute("update pools set backoff_seconds = 3600, backoff_limit_seconds = 7200")
             (pool,) = [pool for pool in await list_pools(connection) if pool.name == "default"]
         engine = Engine(kinds=Kinds(KINDS), startup_grace_seconds=0, session_grace_seconds=0)
-        return cls(runner, database, engine, pool)
+        return cls(runner, database, engine, pool, await connect(url))
+
+    async def close(self) -> None:
+        await self.eye.close()
+        await self.database.close()
 
 
 class Ground(RuleBasedStateMachine):
@@ -88,7 +93,8 @@ class Ground(RuleBasedStateMachine):
         return self.run(doing())
 
     def sql(self, statement: str, *args: Any) -> Any:
-        return self.do(lambda connection: connection.fetch(statement, *args))
+        """A look, or a push at the clock, from outside."""
+        return self.run(self.world.eye.fetch(statement, *args))
 
     # --- workers ---
 
@@ -162,10 +168,18 @@ class Ground(RuleBasedStateMachine):
             subject=str(new.subject_id),
         )
 
-    def pick_claim(self, pick: int, *, old: bool) -> ClaimedJob:
-        """A claim that is held; or any that ever was."""
-        held = [claim for claim in self.claims if self.model.holds(claim, by_lease=False)]
-        choice = self.claims if old or not held else held
+    def claims_held(self) -> list[ClaimedJob]:
+        return [claim for claim in self.claims if self.model.holds(claim, by_lease=False)]
+
+    def claims_lost(self) -> list[ClaimedJob]:
+        """Those whose job is in other hands now, if there are any: there a late word could do harm."""
+        lost = [claim for claim in self.claims if not self.model.holds(claim, by_lease=False)]
+        taken_over = [claim for claim in lost if self.model.jobs[claim.id].state is State.RUNNING]
+        return taken_over or lost
+
+    def pick_claim(self, pick: int, *, late: bool) -> ClaimedJob:
+        first, second = self.claims_held(), self.claims_lost()
+        choice = (second or first) if late else (first or second)
         return choice[pick % len(choice)]
 
     # --- the check after each step ---
@@ -175,10 +189,9 @@ class Ground(RuleBasedStateMachine):
         rows = self.sql(WHERE_EVERY_JOB_IS)
         found = {row["id"]: row for row in rows}
         assert len(found) == len(rows), "a job is in two places"
-        expected = {job.id: str(job.state) for job in self.model.jobs.values() if job.state is not None}
-        assert {id_: row["state"] for id_, row in found.items()} == expected, (
-            "a job is lost, or not where it should be"
-        )
+        expected = {(job.id, str(job.state)) for job in self.model.jobs.values() if job.state is not None}
+        actual = {(id_, row["state"]) for id_, row in found.items()}
+        assert actual == expected, f"should be {expected - actual}, but are {actual - expected}"
         for id_, row in found.items():
             job = self.model.jobs[id_]
             assert row["attempts"] == job.attempts

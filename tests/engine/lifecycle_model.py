@@ -50,6 +50,7 @@ class ModelJob:
     token: int = 0
     holder: ModelWorker | None = None
     lease: Literal["good", "over", "stale"] = "good"
+    has_result: bool = False
     history: list[str] = field(default_factory=list)
 
     @property
@@ -128,6 +129,7 @@ class Model:
 
     def finish(self, job: ModelJob) -> None:
         if job.kind == DELIVERED:
+            job.has_result = True
             self.move(job, Move.SAVE_RESULT, State.COMPLETED)
         else:
             self.move(job, Move.FINISH, State.FINISHED, "completed")
@@ -227,8 +229,12 @@ class Model:
         return True
 
     def requeue(self, job: ModelJob) -> None:
+        """A result that was only not delivered is delivered, not worked out again."""
         job.attempts, job.due = 0, True
-        self._wait(job, Move.REQUEUE, State.QUEUED, "released")
+        if job.has_result:
+            self.move(job, Move.REQUEUE, State.COMPLETED)
+        else:
+            self._wait(job, Move.REQUEUE, State.QUEUED, "released")
 
     def purge(self, jobs: Iterable[ModelJob]) -> None:
         for job in jobs:
