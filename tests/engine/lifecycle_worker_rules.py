@@ -24,7 +24,7 @@ OWNERS = st.sampled_from(["ann", "bob"])
 WORDS = st.sampled_from(["half", "alive", "done", "done", "failed", "failed", "hopeless", "stop"])
 NEW_JOBS = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from([PLAIN, PLAIN, SUBJECT, SUBJECT, DELIVERED]),
+        "kind": st.sampled_from([PLAIN, SUBJECT, DELIVERED]),
         "owner": OWNERS,
         "priority": st.sampled_from(list(Priority)),
         "max_attempts": st.sampled_from([1, 2, 3, 3]),

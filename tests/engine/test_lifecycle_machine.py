@@ -26,7 +26,7 @@ from mediamill.errors import ConflictError
 from tests.conftest import database_url, run_sql
 from tests.engine.lifecycle_ground import World
 from tests.engine.lifecycle_model import WAITING, ModelJob, ModelWorker
-from tests.engine.lifecycle_worker_rules import OWNERS, PICKS, WORDS, WorkerRules, when
+from tests.engine.lifecycle_worker_rules import OWNERS, PICKS, WorkerRules, when
 
 
 class Machine(WorkerRules):
@@ -36,11 +36,26 @@ class Machine(WorkerRules):
 
     # --- stories that chance alone would tell too seldom ---
 
-    @when(lambda self: self.claims_held())
-    @rule(pick=PICKS, same=st.sampled_from([True, True, False]))
-    def words_come_after_the_job_was_taken_over(self, pick: int, same: bool) -> None:
-        """By the same worker, perhaps, which then has two claims of one job and may mix them up."""
-        claim = self.lose_a_claim(pick)
+    @when(lambda self: self.claims_that_come_back())
+    @rule(pick=PICKS)
+    def words_come_after_the_job_was_taken_over(self, pick: int) -> None:
+        self.take_over(pick, same=False)
+
+    @when(lambda self: self.claims_that_come_back())
+    @rule(pick=PICKS)
+    def words_come_from_a_worker_that_holds_the_job_anew(self, pick: int) -> None:
+        """It has two claims of one job, and mixes them up."""
+        self.take_over(pick, same=True)
+
+    def claims_that_come_back(self) -> list[ClaimedJob]:
+        """Their jobs can be claimed again after a release."""
+        jobs = self.model.jobs
+        free = [claim for claim in self.claims_held() if claim.owner not in self.model.held]
+        return [claim for claim in free if not jobs[claim.id].exhausted]
+
+    def take_over(self, pick: int, *, same: bool) -> None:
+        choice = self.claims_that_come_back()
+        claim = self.lose(choice[pick % len(choice)])
         living = [worker for worker in self.model.workers if worker.locked and worker.state != "disabled"]
         again = [worker for worker in living if (worker.id == claim.worker_id) == same]
         while again and self.model.jobs[claim.id].state is State.QUEUED:
@@ -62,7 +77,7 @@ class Machine(WorkerRules):
             self.compare()
 
     @when(lambda self: self.claims_held())
-    @rule(pick=PICKS, word=WORDS)
+    @rule(pick=PICKS, word=st.sampled_from(["done", "done", "failed", "stop"]))
     def a_word_comes_after_the_owner_was_held(self, pick: int, word: str) -> None:
         claim = self.pick_claim(pick, late=False)
         self.hold(claim.owner)
@@ -72,15 +87,14 @@ class Machine(WorkerRules):
     @when(lambda self: self.claims_held())
     @rule(pick=PICKS, sweep=st.booleans())
     def the_limit_of_attempts_is_lowered(self, pick: int, sweep: bool) -> None:
-        job = self.model.jobs[self.lose_a_claim(pick).id]
+        job = self.model.jobs[self.lose(self.pick_claim(pick, late=False)).id]
         if job.state is State.QUEUED:
             job.max_attempts = job.attempts
             self.sql("update jobs set max_attempts = attempts where id = $1", job.id)
             self.compare()
             (self.sweep if sweep else self.do_waiting_chores)()
 
-    def lose_a_claim(self, pick: int) -> ClaimedJob:
-        claim = self.pick_claim(pick, late=False)
+    def lose(self, claim: ClaimedJob) -> ClaimedJob:
         self.expire(self.model.jobs[claim.id], stale=True)
         self.sweep()
         self.compare()
