@@ -7,6 +7,7 @@ each subject where its job is. At the end everything drains: no state is a trap.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -232,7 +233,8 @@ class Machine(WorkerRules):
 
     def teardown(self) -> None:
         try:
-            if self.model.workers:
+            # After a failure the draining would only fail, too, and hide the cause.
+            if self.model.workers and sys.exc_info()[0] is None:
                 self._drain()
         finally:
             super().teardown()
