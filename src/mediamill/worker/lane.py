@@ -26,13 +26,12 @@ from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Finish, Settled, encode_result
 from mediamill.errors import ClaimLostError, RetryLaterError
+from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot
 from mediamill.worker.source import Source
 
 log = logging.getLogger(__name__)
 
-AHEAD_SECONDS = 0.25  # claim ahead what the pool runs in this time
-MOST_AHEAD = 500
 POLL_SECONDS = 5.0  # when no notification comes
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
 AGAIN = (*LOST, asyncpg.TransactionRollbackError)  # away, or two of us met on the same rows
@@ -70,7 +69,7 @@ class Lane:
         self._stopping = False
         self._work, self._room, self._woken = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._ended, self._settled = asyncio.Event(), asyncio.Event()
-        self._rate, self._rate_at, self._rate_count = 0.0, time.monotonic(), 0
+        self._pace, self._begun_at = Pace(), 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self._finishing: asyncio.Task[None] | None = None
@@ -191,18 +190,15 @@ class Lane:
         now = time.monotonic()
         for job in jobs:
             self._claimed_at[job.id] = now
+        if not self._buffer:
+            self._begun_at = now
         self._buffer.extend(jobs)
         self._work.set()
         self._changed()
 
     def _room_for(self) -> int:
         """Free slots, and a quarter of a second's work ahead."""
-        now, ended = time.monotonic(), self.completed + self.failed
-        if now - self._rate_at >= 0.05:
-            rate = (ended - self._rate_count) / (now - self._rate_at)
-            self._rate = rate if rate > self._rate else 0.7 * self._rate + 0.3 * rate
-            self._rate_at, self._rate_count = now, ended
-        ahead = min(MOST_AHEAD, int(self._rate * AHEAD_SECONDS))
+        ahead = self._pace.ahead(self.completed + self.failed)
         room = self.pool.concurrency + ahead - len(self._buffer) - len(self.running)
         # Small claims are not worth their round trip while there is still work in the buffer.
         return room if not self._buffer or room >= max(1, ahead // 2) else 0
@@ -234,7 +230,7 @@ class Lane:
                 self._work.clear()
                 await self._work.wait()
                 continue
-            job = self._buffer.popleft()
+            job, self._begun_at = self._buffer.popleft(), time.monotonic()
             slot.begin(job, self._runner.deadline(job, self.pool))
             try:
                 result = await self._runner.run(LaneRun(job, self, slot), self.pool)
@@ -320,6 +316,7 @@ class Lane:
     async def _fail(self, job: ClaimedJob, failure: Failure) -> None:
         if await self._insist(lambda: self._source.fail(job, failure, self.pool)):
             self.failed += 1
+            self.wake()  # it may come due before the next poll
         else:
             self.lost += 1
 
@@ -366,13 +363,19 @@ class Lane:
                 slot.stop(claim_lost=True)
 
     async def _watch_forever(self) -> None:
-        """Jobs in this process have no child to kill: their slot is interrupted at the time limit."""
+        """Jobs in this process have no child to kill: their slot is interrupted at the time limit.
+
+        And when long jobs come after many short ones, what was claimed ahead for the slots must not wait for them.
+        """
         while True:
             await asyncio.sleep(min(0.25, max(0.02, self.pool.timeout_seconds / 4)))
             now = time.monotonic()
             for slot in self._slots:
                 if slot.job is not None and slot.deadline <= now:
                     slot.stop()
+            if self._buffer and now - self._begun_at > IDLE_AHEAD_SECONDS:
+                self._pace.stall()
+                await self._give_back_buffer()
 
     async def _tell_depth_forever(self) -> None:
         while True:

@@ -162,13 +162,16 @@ class Worker:
                 pools = {pool.name: pool for pool in await list_pools(connection) if self._serves(pool)}
             if self._leaving.is_set():
                 return
-            for name in self._lanes.keys() - pools.keys():
+            gone = self._lanes.keys() - pools.keys()
+            for name in gone:
                 self._spawn(self._retire(self._lanes.pop(name)))
             for pool in pools.values():
                 if pool.name not in self._lanes:
                     self._open_lane(pool)
                 elif self._lanes[pool.name].pool != pool:
                     self._lanes[pool.name].resize(pool)
+                elif gone:  # what waited there waits in the catch-all now
+                    self._lanes[pool.name].wake()
 
     def _open_lane(self, pool: Pool) -> None:
         assert self._source is not None
