@@ -1,0 +1,190 @@
+"""Real processes of mediamill: started as a user starts them, killed as a machine kills them, and looked at by SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import psutil
+import pytest
+
+from mediamill.testing import chaos_kinds
+from tests.conftest import wait_until
+
+
+class Process:
+    """One command; what it says goes to a file."""
+
+    def __init__(self, words: tuple[object, ...], environment: dict[str, str], said: Path) -> None:
+        self._said = said
+        with said.open("wb") as file:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "mediamill", *map(str, words)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """-9."""
+        self.popen.kill()
+        self.popen.wait(30)
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.pid).children(recursive=True)
+
+    async def until_said(self, text: str) -> None:
+        async def heard() -> bool:
+            assert text in self.said or self.popen.poll() is None, self.said
+            return text in self.said
+
+        await wait_until(heard)
+
+    async def until_gone(self) -> int:
+        async def gone() -> bool:
+            return self.popen.poll() is not None
+
+        await wait_until(gone)
+        return int(self.popen.returncode)
+
+
+@dataclass
+class Mill:
+    """A data folder, a database, and the processes that a test starts on them."""
+
+    folder: Path
+    url: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = {key: value for key, value in os.environ.items() if not key.startswith("MEDIAMILL_")}
+        given = {"MEDIAMILL_DATABASE_URL": self.url} if self.url else {}
+        return {
+            **ours,
+            "NO_COLOR": "1",
+            "MEDIAMILL_DATA": str(self.folder / "data"),
+            "MEDIAMILL_PORT": "0",
+            "MEDIAMILL_HEARTBEAT_SECONDS": "1",
+            **given,
+            **self.settings,
+        }
+
+    def start(self, *words: object) -> Process:
+        process = Process(words, self.environment, self.folder / f"said-{len(self.processes)}.txt")
+        self.processes.append(process)
+        return process
+
+    async def started(self, *words: object) -> Process:
+        """Started, and ready for work."""
+        process = self.start(*words)
+        await process.until_said("is up: " if words[0] == "up" else "is ready, pools: ")
+        return process
+
+    async def say(self, *words: object) -> tuple[int, str]:
+        """A command that ends by itself: its exit code and what it said."""
+        process = self.start(*words)
+        return await process.until_gone(), process.said
+
+    async def add(self, kind: str, count: int = 1, **payload: Any) -> None:
+        code, said = await self.say("jobs", "add", kind, json.dumps(payload), "--count", count, "--json")
+        assert code == 0, said
+
+    async def one(self, sql: str, *args: Any) -> Any:
+        assert self.url is not None
+        connection = await asyncpg.connect(self.url)
+        try:
+            return await connection.fetchval(sql, *args)
+        finally:
+            await connection.close()
+
+    async def until(self, sql: str, *args: Any, limit_seconds: float = 60) -> None:
+        async def true() -> bool:
+            try:
+                return bool(await self.one(sql, *args))
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                return False
+
+        await wait_until(true, limit_seconds)
+
+    async def enqueue(self, kind: str, numbers: range, seconds: float = 0) -> None:
+        """Jobs of the chaos kinds: each records its end under its number."""
+        await self.one(chaos_kinds.TABLE)
+        await self.one(
+            "insert into jobs (kind, pool, owner, priority, max_attempts, state, payload) "
+            "select $1, 'default', 'o', 1, 9, 'queued', jsonb_build_object('number', n, 'seconds', $4::float8) "
+            "from generate_series($2::integer, $3) n",
+            kind,
+            numbers.start,
+            numbers.stop - 1,
+            seconds,
+        )
+        await self.one("select pg_notify('mediamill_jobs', 'default')")
+
+    async def until_all_once(self, count: int, limit_seconds: float = 60) -> None:
+        """Every number was recorded, none twice, and nothing is left over."""
+        await self.until(
+            "select (select count(*) from chaos_deliveries) = $1 and not exists (select from jobs)",
+            count,
+            limit_seconds=limit_seconds,
+        )
+        assert await self.one("select max(times) from chaos_deliveries") == 1
+        assert await self.one("select count(*) from dead_jobs") == 0
+
+    def assert_no_traceback(self) -> None:
+        for process in self.processes:
+            assert "Traceback" not in process.said
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.popen.kill()
+            process.popen.wait()
+
+
+@pytest.fixture
+def mill(new_url: str, tmp_path: Path) -> Iterator[Mill]:
+    """On a fresh database of the tests' own server."""
+    mill = Mill(tmp_path, new_url)
+    yield mill
+    mill.close()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until_dead(*pids: int) -> None:
+    async def dead() -> bool:
+        return not any(is_alive(pid) for pid in pids)
+
+    await wait_until(dead)
+
+
+async def in_thread(function: Any, *args: Any) -> Any:
+    return await asyncio.to_thread(function, *args)

@@ -1,0 +1,125 @@
+"""`mediamill up` as its user meets it: in any folder, twice, beside another program, after a kill of everything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from mediamill.db.embedded import EmbeddedServer, postmaster_pid
+from tests.crash.processes import Mill, Process, in_thread, until_dead
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Mill]:
+    """A data folder with spaces in its name, not made yet; the database is the embedded one."""
+    folder = tmp_path / "a folder with spaces"
+    folder.mkdir()
+    mill = Mill(folder, settings={"MEDIAMILL_PORT": str(_free_port())})
+    yield mill
+    mill.close()
+    use = await in_thread(EmbeddedServer(folder / "data").start)  # to stop it in order
+    await in_thread(use.close)
+
+
+async def _look(mill: Mill) -> None:
+    """Make the embedded database's address known to the test, without keeping the server alive."""
+    use = await in_thread(EmbeddedServer(mill.folder / "data").start)
+    mill.url = use.url
+    await in_thread(use.close)
+
+
+async def _stop(up: Process) -> None:
+    up.send(signal.SIGINT)
+    assert await up.until_gone() == 0
+    assert "mediamill has stopped; nothing is lost" in up.said
+
+
+@pytest.mark.spec("E23", "E33")
+async def test_up_serves_and_works_in_a_folder_with_spaces_and_stops_with_everything(here: Mill) -> None:
+    up = await here.started("up")
+    port = here.settings["MEDIAMILL_PORT"]
+    assert f"mediamill is up: http://127.0.0.1:{port}" in up.said
+    await here.add("scripted.run", 3, do="report", times=2)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        health = (await client.get("/health")).json()
+        assert health["status"] == "ok"
+        assert "queue" in (await client.get("/metrics")).text
+    await _look(here)
+    await here.until("select count(*) = 3 from finished_jobs")
+    here.url = None
+    code, said = await here.say("up")
+    assert (code, said.strip()) == (0, f"mediamill is up already: http://127.0.0.1:{port}")
+    processes = [child.pid for child in up.children()]
+    await _stop(up)
+    await until_dead(*processes)
+    assert postmaster_pid(here.folder / "data") is None
+    here.assert_no_traceback()
+
+
+@pytest.mark.spec("E33")
+async def test_a_port_of_another_program_is_a_clear_error_and_nothing_is_started(here: Mill) -> None:
+    port = int(here.settings["MEDIAMILL_PORT"])
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", port):
+        code, said = await here.say("up")
+    assert code == 1
+    assert f"error: port {port} is used by another program" in said
+    assert "fix: set MEDIAMILL_PORT to a free port" in said
+    with socket.socket() as silent:  # taken, but nobody answers
+        silent.bind(("127.0.0.1", port))
+        code, said = await here.say("up")
+    assert code == 1
+    assert f"error: port {port} is used by another program" in said
+    here.assert_no_traceback()
+    assert not (here.folder / "data").exists()
+
+
+def _kill_everything(up: Process, data: Path) -> list[int]:
+    """-9 for the server, its workers, their children, and the whole of PostgreSQL."""
+    pids = [up.pid, *(child.pid for child in up.children())]
+    postmaster = postmaster_pid(data)
+    assert postmaster is not None
+    pids += [postmaster, *(child.pid for child in psutil.Process(postmaster).children(recursive=True))]
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    up.popen.wait()
+    return pids
+
+
+@pytest.mark.spec("E8", "E11", "E17")
+async def test_after_everything_was_killed_the_next_up_finishes_every_job_once(here: Mill) -> None:
+    up = await here.started("up", "--workers", "2")
+    await _look(here)
+    await here.enqueue("chaos.settled", range(40), seconds=0.2)
+    await here.enqueue("chaos.delivered", range(40, 80), seconds=0.2)
+    await here.until("select count(*) > 4 from chaos_deliveries")
+    await here.until("select exists (select from jobs where state = 'running')")
+    here.url = None
+    killed = _kill_everything(up, here.folder / "data")
+    await until_dead(*killed)
+    up = await here.started("up", "--workers", "2")
+    await _look(here)
+    await here.until_all_once(80)
+    here.assert_no_traceback()
+    await _stop(up)

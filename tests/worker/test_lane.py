@@ -1,0 +1,252 @@
+"""Jobs on their way through a worker: time limits, leases, progress, lost claims, holds, turns."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from mediamill.engine.claim import Claimer
+from mediamill.engine.deliver import deliver_results
+from mediamill.engine.hold import hold_owner, release_owner
+from mediamill.engine.pools import list_pools
+from mediamill.engine.settle import Finish, finish_jobs
+from mediamill.engine.workers import register_worker
+from tests.conftest import wait_until
+from tests.worker.working import Ground, ground
+
+__all__ = ["ground"]
+
+CHILDREN: dict[str, Any] = {
+    "matches": ["stage.child"],
+    "processor": "scripted",
+    "backoff_seconds": 0,
+    "memory_bytes": 256 << 20,
+}
+
+
+@pytest.mark.spec("E7", "E10")
+async def test_a_handler_over_its_time_limit_is_interrupted_and_tried_again(ground: Ground) -> None:
+    await ground.pool(timeout_seconds=0.3)
+    async with ground.working():
+        again = await ground.add(hang=1, max_attempts=2)
+        await ground.until(again, "finished")
+        assert ground.stage.interrupted == [again]
+        assert await ground.one("select attempts from finished_jobs where id = $1", again) == 2
+
+
+@pytest.mark.spec("E10")
+async def test_a_handler_that_hangs_each_time_is_given_up_and_its_slot_goes_on(ground: Ground) -> None:
+    await ground.pool(timeout_seconds=0.3)
+    async with ground.working():
+        hung, after = await ground.add(hang=9, max_attempts=2), await ground.add()
+        await ground.until(hung, "dead")
+        await ground.until(after, "finished")
+    dead = await ground.row("select reason, error, attempts from dead_jobs where id = $1", hung)
+    assert dead["reason"] == "max_attempts_exhausted"
+    assert dead["attempts"] == 2
+    assert "time limit of 0.3 s" in dead["error"]
+
+
+@pytest.mark.spec("E10")
+async def test_a_handler_that_swallows_its_interruption_does_not_cost_the_slot(ground: Ground) -> None:
+    await ground.pool(timeout_seconds=0.2)
+    async with ground.working():
+        for _ in range(3):
+            stubborn = await ground.add(hang=9, stubborn=True, max_attempts=1)
+            await ground.until(stubborn, "dead")
+        after = await ground.add()
+        await ground.until(after, "finished")
+
+
+@pytest.mark.spec("E10")
+async def test_a_child_that_hangs_is_killed_at_the_limit_and_the_next_job_of_its_slot_runs(
+    ground: Ground,
+) -> None:
+    await ground.pool("children", **CHILDREN, timeout_seconds=1)
+    async with ground.working():
+        hung = await ground.add("stage.child", do="hang", max_attempts=2)
+        after = await ground.add("stage.child", do="succeed", result={"well": True})
+        await ground.until(hung, "dead")
+        await ground.until(after, "finished")
+    dead = await ground.row("select reason, attempts from dead_jobs where id = $1", hung)
+    assert dead == {"reason": "max_attempts_exhausted", "attempts": 2}
+
+
+@pytest.mark.spec("E10")
+async def test_a_segfault_and_a_memory_eater_fail_alone_while_their_neighbour_completes(
+    ground: Ground,
+) -> None:
+    await ground.pool("children", **CHILDREN, concurrency=3)
+    async with ground.working():
+        neighbour = await ground.add("stage.child", do="sleep", seconds=1.5)
+        await ground.until(neighbour, "running")
+        crashing = await ground.add("stage.child", do="segfault", max_attempts=1)
+        eating = await ground.add("stage.child", do="eat_memory", seconds=60, max_attempts=1)
+        await ground.until(crashing, "dead")
+        await ground.until(eating, "dead")
+        await ground.until(neighbour, "finished")
+    assert await ground.one("select attempts from finished_jobs where id = $1", neighbour) == 1
+
+
+@pytest.mark.spec("E3", "E4")
+async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground) -> None:
+    await ground.pool(lease_seconds=1)
+    seen: list[datetime.datetime] = []
+    sql = "select lease_expires_at, lease_expires_at > now() as held, token from jobs where id = $1"
+    async with ground.working() as worker:
+        long = await ground.add(wait=True)
+        await ground.until(long, "running")
+        first = await ground.row(sql, long)
+
+        async def extended_often() -> bool:
+            now = await ground.row(sql, long)
+            assert now["held"]
+            assert now["token"] == first["token"]
+            if now["lease_expires_at"] not in seen:
+                seen.append(now["lease_expires_at"])
+            return len(seen) > 6  # several times as long as the lease
+
+        await wait_until(extended_often)
+        ground.stage.release(long)
+        await ground.until(long, "finished")
+        done = await ground.row(
+            "select attempts, worker_id, worker_name from finished_jobs where id = $1", long
+        )
+    assert seen == sorted(seen)
+    assert seen[-1] - first["lease_expires_at"] > datetime.timedelta(seconds=1)
+    assert done == {"attempts": 1, "worker_id": worker.id, "worker_name": "a"}
+
+
+@pytest.mark.spec("E4")
+async def test_progress_of_a_child_reaches_the_row_and_the_events(ground: Ground) -> None:
+    await ground.pool("children", **CHILDREN)
+    async with ground.working():
+        told = await ground.add("stage.child", do="report", times=4, seconds=0.4, subject_id="video 7")
+        await ground.until_sql(
+            "select step = 'step 2' and percent = 50 and parts = '{\"n\": 2}' and checkpoint = '{\"n\": 2}' "
+            "from jobs where id = $1",
+            told,
+        )
+        await ground.until(told, "finished")
+    steps = await ground.one(
+        "select array_agg(data ->> 'step' order by id) from events where topic = 'job.progress' and subject = 'video 7'"
+    )
+    assert steps == ["step 1", "step 2", "step 3", "step 4"]
+
+
+async def _take_over(ground: Ground, id_: int) -> Any:
+    """As recovery and another worker would, if this one were believed dead."""
+    async with ground.database.connection() as connection:
+        other = Claimer(await register_worker(connection, name="other"), "other", ground.engine.kinds)
+        pools = {pool.name: pool for pool in await list_pools(connection)}
+        name = await connection.fetchval(
+            "update jobs set state = 'queued', lease_expires_at = null, claimed_at = null where id = $1 returning pool",
+            id_,
+        )
+        (claimed,) = await other.claim_jobs(connection, pools[name], 1)
+    assert claimed.id == id_
+    return claimed
+
+
+@pytest.mark.spec("E5")
+async def test_a_job_that_was_taken_over_is_abandoned_and_the_other_result_stands(ground: Ground) -> None:
+    await ground.pool(lease_seconds=1)
+    async with ground.working() as worker:
+        taken = await ground.add(wait=True, result={"by": "a"})
+        await ground.until_begun(taken)
+        claimed = await _take_over(ground, taken)
+
+        async def interrupted() -> bool:
+            return ground.stage.interrupted == [taken]
+
+        await wait_until(interrupted)
+        after = await ground.add()
+        await ground.until(after, "finished")  # the slot goes on
+        assert await ground.state(taken) == "running"
+        await finish_jobs(
+            ground.database, ground.engine, claimed.worker_id, [Finish(claimed, '{"by": "other"}')]
+        )
+        await ground.until_sql("select stats ->> 'claims_lost' = '1' from workers where id = $1", worker.id)
+    done = await ground.row("select result, worker_name from finished_jobs where id = $1", taken)
+    assert done == {"result": '{"by": "other"}', "worker_name": "other"}
+    assert await ground.one("select count(*) from dead_jobs") == 0
+
+
+@pytest.mark.spec("E5")
+async def test_a_child_whose_job_was_taken_over_is_stopped_with_its_next_report(ground: Ground) -> None:
+    await ground.pool("children", **CHILDREN)
+    async with ground.working() as worker:
+        taken = await ground.add("stage.child", do="report", times=10_000, seconds=0.05)
+        await ground.until_sql("select step is not null from jobs where id = $1", taken)
+        claimed = await _take_over(ground, taken)
+        after = await ground.add("stage.child")
+        await ground.until(after, "finished")
+        await ground.until_sql("select stats ->> 'claims_lost' = '1' from workers where id = $1", worker.id)
+        held = await ground.row("select state, worker_id, token from jobs where id = $1", taken)
+    assert held == {"state": "running", "worker_id": claimed.worker_id, "token": claimed.token}
+
+
+@pytest.mark.spec("E12")
+async def test_an_owner_on_hold_keeps_the_result_of_what_runs_and_waits_with_the_rest(ground: Ground) -> None:
+    async with ground.working():
+        running = await ground.add("stage.delivered", owner="bot", wait=True, result=1)
+        await ground.until_begun(running)
+        waiting = await ground.add("stage.delivered", owner="bot", result=2)
+        async with ground.database.transaction() as connection:
+            await hold_owner(connection, "bot")
+        ground.stage.release(running)
+        await ground.until(running, "completed")
+        other = await ground.add(owner="somebody else")
+        await ground.until(other, "finished")
+        assert await ground.state(waiting) == "held"
+        assert await deliver_results(ground.database, ground.engine) == 0
+        async with ground.database.transaction() as connection:
+            await release_owner(connection, "bot")
+        await ground.until(waiting, "completed")
+        assert await deliver_results(ground.database, ground.engine) == 2
+        assert await deliver_results(ground.database, ground.engine) == 0
+    assert await ground.one("select count(*) from deliveries") == 2
+
+
+@pytest.mark.spec("E14")
+async def test_a_noisy_owner_does_not_starve_a_quiet_one(ground: Ground) -> None:
+    await ground.add(copies=150, owner="noisy", seconds=0.02)
+    await ground.add(copies=5, owner="quiet", seconds=0.02)
+    async with ground.working():
+        await ground.until_sql("select count(*) = 155 from finished_jobs")
+    last_quiet = max(place for place, owner in enumerate(ground.stage.owners) if owner == "quiet")
+    assert last_quiet < 40, "quiet jobs waited for noisy ones"
+
+
+@pytest.mark.spec("E7", "E14")
+async def test_a_result_that_the_database_refuses_fails_alone(ground: Ground) -> None:
+    refused = await ground.add(max_attempts=1, seconds=0.1)
+    await ground.pool(concurrency=2)
+
+    class Refused(msgspec.Struct):
+        text: msgspec.Raw = msgspec.Raw(b'"\\ud800"')  # half a character
+
+    act = ground.stage._act
+
+    async def act_and_change(given: Any, run: Any) -> None:
+        await act(given, run)
+        if run.job.id == refused:
+            given["result"] = Refused()
+
+    ground.stage._act = act_and_change  # type: ignore[method-assign]
+    async with ground.working():
+        neighbour = await ground.add(seconds=0.1)
+        await ground.until(refused, "dead")
+        await ground.until(neighbour, "finished")
+
+
+@pytest.mark.spec("E7")
+async def test_a_subject_that_refuses_every_word_does_not_keep_its_job(ground: Ground) -> None:
+    async with ground.working():
+        refused, after = await ground.add("stage.refused", max_attempts=2), await ground.add()
+        await ground.until(refused, "dead")
+        await ground.until(after, "finished")
+    assert await ground.one("select error from dead_jobs where id = $1", refused) == "boom"
