@@ -90,6 +90,14 @@ update jobs j set pool = (select name from pools where matches = '{}')
 from lost where j.id = lost.id
 returning j.id, pg_notify('mediamill_jobs', j.pool);
 
+-- name: next_page_of_jobs
+-- The next ids in the order of their making, and whether all of them are younger than any age limit: ids and
+-- ages go together, so that nothing behind such a page can be forgotten.
+select max(id) as last_id,
+    coalesce(min(created_at) > now() - make_interval(secs => (
+        select coalesce(min(forget_after_seconds), 10800) from pools where forget_after_seconds > 0)), true) as young
+from (select id, created_at from jobs where id > :after order by id limit :page) p;
+
 -- name: lock_forgotten
 -- Jobs that nobody has moved for longer than their pool allows (0: for ever). What runs is left to its lease,
 -- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time (asked once
@@ -101,7 +109,7 @@ with p as materialized (
     from pools
 )
 select j.* from jobs j left join p on p.name = j.pool
-where j.state <> 'running'
+where j.id > :after and j.id <= :last_id and j.state <> 'running'
     and coalesce(p.forget_after_seconds, 10800) > 0
     and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at)
         < now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))
@@ -158,8 +166,12 @@ select name, sum(value)::bigint as value from counters group by name order by na
 
 -- name: take_turn
 -- Of all processes that want to do a chore, one does it within the given time: the condition is judged again
--- under the row lock, and the others get no row.
-insert into counters as c (name, value) values (:name, (extract(epoch from now()) * 1000000)::bigint)
+-- under the row lock, and the others get no row. Nothing is written or locked as long as it is too early.
+insert into counters as c (name, value)
+select :name, (extract(epoch from now()) * 1000000)::bigint
+where not exists (
+    select from counters where name = :name and shard = 0
+        and value > (extract(epoch from now()) * 1000000)::bigint - (:every_seconds::float8 * 1000000)::bigint)
 on conflict (name, shard) do update set value = excluded.value
 where c.value <= excluded.value - (:every_seconds::float8 * 1000000)::bigint
 returning value;

@@ -13,12 +13,25 @@ from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 
 FORGET_BATCH = 5_000
+PAGE = 5_000
 
 
 async def bury_forgotten(connection: Connection, engine: Engine) -> int:
-    """One batch of jobs older than their pool allows that nobody moved. Their kinds delete their files."""
-    rows = await store.recovery.lock_forgotten.rows(connection, batch=BATCH)
-    return await move_jobs(connection, engine, rows, _bury)
+    """One batch of jobs older than their pool allows that nobody moved. Their kinds delete their files.
+
+    Goes through the jobs from the oldest on and ends where all are young: a long queue costs nothing.
+    """
+    after = 0
+    while True:
+        page = await store.recovery.next_page_of_jobs.row(connection, after=after, page=PAGE)
+        if page is None or page["last_id"] is None or page["young"]:
+            return 0
+        rows = await store.recovery.lock_forgotten.rows(
+            connection, after=after, last_id=page["last_id"], batch=BATCH
+        )
+        if rows:
+            return await move_jobs(connection, engine, rows, _bury)
+        after = page["last_id"]
 
 
 async def _bury(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
