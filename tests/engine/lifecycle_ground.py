@@ -116,6 +116,8 @@ class Ground(RuleBasedStateMachine):
 
         self.sessions[worker] = self.run(opening())
         worker.locked = True
+        if worker.state == "offline":
+            worker.state = "active"  # the lock is a sign of life
 
     def cut_session(self, worker: ModelWorker) -> None:
         """The connection is gone without a word; returns when the server has noticed."""
