@@ -72,6 +72,9 @@ class Model:
     def having(self, *states: State | None, owner: str | None = None) -> list[ModelJob]:
         return [job for job in self.jobs.values() if job.state in states and owner in (None, job.owner)]
 
+    def held_by(self, worker: ModelWorker) -> list[ModelJob]:
+        return [job for job in self.having(State.RUNNING) if job.holder is worker]
+
     def move(self, job: ModelJob, move: Move, to: State | None, told: str | None = None) -> None:
         """The only way a job changes its state; `told`: what the hook of its kind writes on the subject."""
         transition = (job.state, move, to)
@@ -164,7 +167,7 @@ class Model:
     def lose_sessions(self) -> None:
         for worker in self.workers:
             if worker.local and not worker.locked and worker.state != "offline":
-                for job in [job for job in self.having(State.RUNNING) if job.holder is worker]:
+                for job in self.held_by(worker):
                     self.release(job)
                 if worker.state != "disabled":
                     worker.state = "offline"

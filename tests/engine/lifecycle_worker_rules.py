@@ -202,7 +202,9 @@ class WorkerRules(Ground):
         worker = self.model.workers[pick % len(self.model.workers)]
         if how == "leave":
             self.do(lambda connection: set_state(connection, worker.id, worker.name, WorkerState.OFFLINE))
-            worker.state = worker.state if worker.state == "disabled" else "offline"
+            # With a claim in its name it is not offline yet: the end of its session puts that job back at once.
+            if worker.state != "disabled" and not self.model.held_by(worker):
+                worker.state = "offline"
         elif how == "disable":
             self.do(lambda connection: disable_worker(connection, worker.id))
             worker.state = "disabled"
