@@ -91,6 +91,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem(
                 422, "invalid", "a value cannot be stored", fix="look for NUL characters or lone surrogates"
             )
+        case asyncpg.DiskFullError():
+            return Problem(507, "disk_full", "the disk of the database is full", fix="free some space")
     if isinstance(error, LOST):
         return Problem(
             503,

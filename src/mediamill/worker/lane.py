@@ -25,9 +25,9 @@ from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Finish, Settled, encode_result
-from mediamill.errors import ClaimLostError, RetryLaterError
+from mediamill.errors import ClaimLostError
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
-from mediamill.worker.run import LaneRun, Runner, Slot
+from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
 from mediamill.worker.source import Source
 
 log = logging.getLogger(__name__)
@@ -35,12 +35,6 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0  # when no notification comes
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
 AGAIN = (*LOST, asyncpg.TransactionRollbackError)  # away, or two of us met on the same rows
-
-
-class TimeLimitError(RetryLaterError):
-    """The job took longer than its time limit."""
-
-    code = "timeout"
 
 
 class Lane:
@@ -220,7 +214,11 @@ class Lane:
             try:
                 await self._source.hand_back(jobs)
             except AGAIN:
-                log.warning("%d jobs could not be handed back; they come back by themselves", len(jobs))
+                if self._stopping:  # whoever notices that our session is gone puts them back
+                    log.warning("%d jobs could not be handed back; they come back by themselves", len(jobs))
+                else:
+                    self._buffer.extend(jobs)
+                    self._work.set()
 
     # -- running
 
@@ -373,8 +371,8 @@ class Lane:
             for slot in self._slots:
                 if slot.job is not None and slot.deadline <= now:
                     slot.stop()
-            if self._buffer and now - self._begun_at > IDLE_AHEAD_SECONDS:
-                self._pace.stall()
+            if self._buffer and (self.paused or now - self._begun_at > IDLE_AHEAD_SECONDS):
+                self._pace.stall(self.completed + self.failed)
                 await self._give_back_buffer()
 
     async def _tell_depth_forever(self) -> None:

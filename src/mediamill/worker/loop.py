@@ -29,6 +29,7 @@ from mediamill.engine.rules import Engine
 from mediamill.worker.lane import Lane
 from mediamill.worker.run import Runner
 from mediamill.worker.source import LocalSource
+from mediamill.worker.supervisor import SUPERVISED, SUPERVISOR_GONE
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ class Worker:
         """SIGINT and SIGTERM are the same as the shutdown command."""
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        if SUPERVISED in os.environ:
+            asyncio.get_running_loop().add_signal_handler(SUPERVISOR_GONE, self._leaving.set)
 
     # -- steps
 

@@ -25,6 +25,6 @@ class Pace:
             self._at, self._ended = now, ended
         return min(MOST_AHEAD, int(self._rate * AHEAD_SECONDS))
 
-    def stall(self) -> None:
-        """The slots are busy with long jobs: nothing ahead until some have ended."""
-        self._rate = 0.0
+    def stall(self, ended: int) -> None:
+        """The slots are busy with long jobs: nothing ahead until some more have ended."""
+        self._rate, self._at, self._ended = 0.0, time.monotonic(), ended

@@ -32,6 +32,12 @@ class NoProcessorError(GiveUpError):
     code = "no_processor"
 
 
+class TimeLimitError(RetryLaterError):
+    """The job took longer than its time limit."""
+
+    code = "timeout"
+
+
 class Slot:
     """Where one job runs at a time."""
 

@@ -17,6 +17,8 @@ SUPERVISED = "MEDIAMILL_SUPERVISOR_PID"
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
+# Not SIGTERM: the kernel may send it once for each thread of a killed supervisor, and a second SIGTERM means "at once".
+SUPERVISOR_GONE = signal.SIGHUP
 
 
 class Supervisor:
@@ -82,6 +84,6 @@ def follow_supervisor() -> None:
     if parent is None:
         return
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, SUPERVISOR_GONE)
     if os.getppid() != int(parent):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), SUPERVISOR_GONE)
