@@ -152,7 +152,9 @@ class Ground:
         worker = Worker(self.database, self.engine, plan)
         task = asyncio.create_task(worker.run())
         try:
-            await self.until_sql("select count(*) = 1 from workers where name = $1 and state = 'idle'", name)
+            await self.until_sql(
+                "select count(*) = 1 from workers where name = $1 and state in ('idle', 'busy')", name
+            )
             yield worker
         finally:
             worker.stop()
