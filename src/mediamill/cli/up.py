@@ -158,7 +158,9 @@ def _greet(server: Server, settings: Settings) -> None:
     database = "the database of MEDIAMILL_DATABASE_URL" if settings.database_url else "embedded database"
     count = settings.worker_processes
     say(f"mediamill is up: {server.url}")
-    say(f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it")
+    say(
+        f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it"
+    )
     say('  try it: mediamill jobs add scripted.run \'{"do": "report"}\' --count 5')
 
 
