@@ -89,5 +89,5 @@ async def database(new_url: str) -> AsyncIterator[Database]:
 async def wait_until(condition: Callable[[], Awaitable[object]], limit_seconds: float = 60) -> None:
     """Wait for a state, not for a time."""
     async with asyncio.timeout(limit_seconds):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110 - the state is in the database
             await asyncio.sleep(0.02)

@@ -101,7 +101,9 @@ async def test_watching_one_job_tells_its_progress_and_its_end(url: str) -> None
         "subject": "1",
         "data": {"id": 1, "state": "finished", "error": None},
     }
-    assert [event["data"]["percent"] for event in events[:-1]] == [20, 40, 60, 80, 100]
+    told = [event["data"]["percent"] for event in events[:-1]]
+    assert told  # the first may have been told before this process began to listen
+    assert told == [20, 40, 60, 80, 100][-len(told) :]
 
 
 @pytest.mark.parametrize("words", [("events", "--json"), ("jobs", "watch"), ("jobs", "watch", "--json")])

@@ -17,7 +17,9 @@ SCHEMA = """
 select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns
 where table_schema = 'public' and table_name <> 'alembic_version' order by 1, 2
 """
-INDEXES = "select indexname, indexdef from pg_indexes where schemaname = 'public' and tablename <> 'alembic_version' order by 1"
+INDEXES = """
+select indexname, indexdef from pg_indexes where schemaname = 'public' and tablename <> 'alembic_version' order by 1
+"""
 
 
 async def _schema(url: str) -> tuple[list[tuple[object, ...]], ...]:

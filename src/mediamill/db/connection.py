@@ -77,8 +77,7 @@ class Database:
             version = first.get_server_version()
             if version.major < OLDEST_VERSION:
                 raise DatabaseTooOldError(
-                    f"the database is PostgreSQL {version.major}; "
-                    f"mediamill needs {OLDEST_VERSION} or newer",
+                    f"the database is PostgreSQL {version.major}; mediamill needs {OLDEST_VERSION} or newer",
                     fix="point MEDIAMILL_DATABASE_URL at a newer server, or unset it to use the embedded one",
                 )
         finally:
