@@ -85,6 +85,18 @@ async def test_a_new_pool_is_served_and_a_dropped_one_finishes_what_runs(ground:
         assert await ground.one("select worker_id from finished_jobs where id = $1", running) == worker.id
 
 
+@pytest.mark.spec("E16")
+async def test_a_worker_serves_the_pools_it_was_told_to_and_says_which_is_not_there(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ground.pool("mine", matches=["stage.other"])
+    async with ground.working(pools=("mine", "mnie")):
+        mine, other = await ground.add("stage.other"), await ground.add("stage.work")
+        await ground.until(mine, "finished")
+        assert await ground.state(other) == "queued"
+    assert "there is no pool named mnie" in caplog.text
+
+
 @pytest.mark.spec("E16", "E22")
 async def test_what_runs_in_a_dropped_pool_is_finished_before_the_worker_leaves(ground: Ground) -> None:
     await ground.pool("short", matches=["stage.other"])

@@ -146,9 +146,11 @@ class Ground:
             await give_command(connection, worker.id, command)
 
     @asynccontextmanager
-    async def working(self, name: str = "a", flight: FlightLog | None = None) -> AsyncIterator[Worker]:
+    async def working(
+        self, name: str = "a", flight: FlightLog | None = None, pools: tuple[str, ...] = ()
+    ) -> AsyncIterator[Worker]:
         """A worker for the length of the block; at its end it is stopped at once."""
-        plan = WorkerPlan(name=name, data_folder=self.folder, flight=flight)
+        plan = WorkerPlan(name=name, pools=pools, data_folder=self.folder, flight=flight)
         worker = Worker(self.database, self.engine, plan)
         task = asyncio.create_task(worker.run())
         try:

@@ -54,6 +54,7 @@ class Worker:
         self.id = 0
         self._database, self._engine, self._plan = database, engine, plan
         self._lanes: dict[str, Lane] = {}
+        self._missing: set[str] = set()
         self._retired: set[Lane] = set()  # of pools that are no more; they still finish what runs
         self._paused = self._disabled = False
         self._signals = 0
@@ -165,6 +166,11 @@ class Worker:
                 pools = {pool.name: pool for pool in await list_pools(connection) if self._serves(pool)}
             if self._leaving.is_set():
                 return
+            for name in set(self._plan.pools) - pools.keys() - self._missing:
+                self._missing.add(name)
+                log.warning(
+                    "there is no pool named %s; it is served when there is (mediamill pools show)", name
+                )
             gone = self._lanes.keys() - pools.keys()
             for name in gone:
                 self._spawn(self._retire(self._lanes.pop(name)))
