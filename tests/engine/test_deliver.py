@@ -11,6 +11,7 @@ from mediamill.engine.dead import requeue_dead
 from mediamill.engine.deliver import deliver_results, reap_results
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob
+from mediamill.engine.rules import Engine
 from tests.engine.conftest import Bench
 
 
@@ -161,3 +162,13 @@ async def test_a_delivery_that_may_work_later_waits_and_does_not_keep_others_wai
     await bench.run("update jobs set payload = '{}'")
     assert await deliver_results(bench.database, bench.engine) == 1
     assert await bench.state(waits) == "finished"
+
+
+@pytest.mark.spec("E11")
+async def test_a_process_that_does_not_know_a_kind_leaves_its_results_to_one_that_does(bench: Bench) -> None:
+    id_ = await bench.enqueue("test.delivered")
+    (job,) = await bench.claim()
+    await bench.finish(job, result='{"text": "hello"}')
+    assert await deliver_results(bench.database, Engine()) == 0
+    assert await bench.state(id_) == "completed"
+    assert await deliver_results(bench.database, bench.engine) == 1

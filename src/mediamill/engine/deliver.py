@@ -47,7 +47,9 @@ async def reap_results(connection: Connection, owner: str) -> list[Moved]:
 
 
 async def _deliver(connection: Connection, engine: Engine, batch: int) -> int:
-    rows = await store.jobs.lock_results.rows(connection, batch=batch, later=[])
+    rows = await store.jobs.lock_results.rows(
+        connection, kinds=engine.kinds.delivered(), batch=batch, later=[]
+    )
     await _hand_over(connection, engine, rows)
     return len(rows)
 
@@ -66,7 +68,9 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
     for _ in range(BATCH):
         async with database.transaction() as connection:
             # Locked outside of the savepoint: after a failure it must be this very job that is buried.
-            rows = await store.jobs.lock_results.rows(connection, batch=1, later=later)
+            rows = await store.jobs.lock_results.rows(
+                connection, kinds=engine.kinds.delivered(), batch=1, later=later
+            )
             if not rows:
                 break
             try:

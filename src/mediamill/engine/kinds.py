@@ -119,6 +119,10 @@ class Kinds:
         """All names."""
         return sorted(self._kinds)
 
+    def delivered(self) -> list[str]:
+        """The names of the kinds whose results are handed over."""
+        return sorted(name for name, kind in self._kinds.items() if kind.deliver is not None)
+
     @property
     def watch_claims(self) -> bool:
         """Does any kind want to know of claims?"""

@@ -365,9 +365,10 @@ select h.owner, h.held_at, (select count(*) from jobs j where j.owner = h.owner 
 from held_owners h order by h.owner;
 
 -- name: lock_results
--- Results that wait for delivery, of owners that are not on hold. SKIP LOCKED: two deliverers never meet.
+-- Results that wait for delivery, of owners that are not on hold and kinds that this process can deliver.
+-- SKIP LOCKED: two deliverers never meet.
 select j.* from jobs j
-where j.state = 'completed' and not exists (select from held_owners h where h.owner = j.owner)
+where j.state = 'completed' and j.kind = any (:kinds::text[]) and not exists (select from held_owners h where h.owner = j.owner)
     and j.id <> all (:later::bigint[])
 order by j.id limit :batch
 for update of j skip locked;
