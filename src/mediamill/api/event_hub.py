@@ -8,12 +8,12 @@ transactions commit out of the order of their ids, the few ids below it that had
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.notify import Listener
 from mediamill.engine.events import Event, EventReader, last_event_id
@@ -124,6 +124,7 @@ class EventHub:
 
     async def _read_on(self) -> None:
         while True:
+            self._wake.clear()  # before the read: what is announced meanwhile is read in the next round
             try:
                 while await self._read_once():
                     pass
@@ -131,9 +132,7 @@ class EventHub:
                 log.debug("events: the database is away: %s", error)
             except Exception:
                 log.exception("events cannot be read")
-            self._wake.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
+            await wait_at_most(self._wake, POLL_SECONDS)
 
     async def _read_once(self) -> bool:
         """One batch to everybody; whether there may be more."""

@@ -75,7 +75,8 @@ class _Stream:
                 yield text
             while True:
                 try:
-                    got = await asyncio.wait_for(self._client.queue.get(), KEEP_ALIVE_SECONDS)
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        got = await self._client.queue.get()
                 except TimeoutError:
                     yield ": keep-alive\n\n"
                     continue

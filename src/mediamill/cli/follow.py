@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from mediamill.cli.terminal import warn
+from mediamill.clock import wait_at_most
 
 if TYPE_CHECKING:
     from mediamill.app import App
@@ -31,8 +32,7 @@ async def wakeups(app: App) -> AsyncIterator[Wait]:
     await listener.start()
 
     async def wait(seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(heard.wait(), seconds)
+        await wait_at_most(heard, seconds)
         heard.clear()
 
     try:

@@ -96,7 +96,8 @@ class Database:
     async def close(self) -> None:
         """Give all connections back; do not wait for a server that is gone."""
         try:
-            await asyncio.wait_for(self.pool.close(), 5)
+            async with asyncio.timeout(5):
+                await self.pool.close()
         except (*LOST,):
             self.pool.terminate()
 

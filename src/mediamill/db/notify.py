@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Connection, RawConnection, connect
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,13 @@ class Listener:
         """Begin; returns once the first session stands."""
         self._task = asyncio.create_task(self._run(), name=self._name)
         waiting = asyncio.create_task(self.connected.wait())
-        done, _ = await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        try:
+            done, _ = await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        finally:
+            waiting.cancel()
         if self._task in done:
             self._task.result()
 
@@ -80,9 +86,7 @@ class Listener:
             self.connected.set()
             self._heard("", "")
             while not lost.is_set():
-                try:
-                    await asyncio.wait_for(lost.wait(), 10)
-                except TimeoutError:
+                if not await wait_at_most(lost, 10):
                     await connection.fetchval("select 1", timeout=10)
         finally:
             connection.terminate()

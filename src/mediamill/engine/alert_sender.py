@@ -7,7 +7,6 @@ time. A sender that dies leaves a row that comes due again: the receiver knows a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ import httpx
 from asyncpg import Record
 from standardwebhooks import Webhook
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
 from mediamill.engine import store
@@ -63,8 +63,7 @@ async def send_alerts_forever(database: Database, settings: Settings) -> None:
                 log.debug("alerts: the database is away: %s", error)
             except Exception:
                 log.exception("sending alerts failed")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), POLL_SECONDS)
+            await wait_at_most(wake, POLL_SECONDS)
     finally:
         await listener.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import traceback
@@ -12,6 +11,7 @@ from dataclasses import replace
 
 from asyncpg import DeadlockDetectedError, Record, SerializationError
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.notify import Listener
 from mediamill.engine import store
@@ -105,7 +105,6 @@ async def deliver_forever(database: Database, engine: Engine) -> None:
                 log.debug("delivery: the database is away: %s", error)
             except Exception:
                 log.exception("the delivery failed")
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(waiting.wait(), POLL_SECONDS)
+            await wait_at_most(waiting, POLL_SECONDS)
     finally:
         await listener.close()

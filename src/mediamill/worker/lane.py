@@ -20,6 +20,7 @@ from typing import Any
 
 import asyncpg
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
@@ -147,8 +148,9 @@ class Lane:
         jobs += self._buffer
         self._buffer.clear()
         for last_word in (self._settle_all(), self._hand_back(jobs)):
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(last_word, LAST_WORDS_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_SECONDS):
+                    await last_word
         await self._cancel(self._tasks)
 
     def _stop_claiming(self) -> None:
@@ -199,8 +201,7 @@ class Lane:
 
     async def _wait_for_wake(self, seconds: float) -> None:
         """Nothing waits: until a notification, or the time when there may be something without one."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), seconds)
+        await wait_at_most(self._woken, seconds)
 
     async def _give_back_buffer(self) -> None:
         jobs = list(self._buffer)

@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncpg
 
+from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Database, RawConnection
 from mediamill.db.notify import Listener
 from mediamill.engine import workers
@@ -120,8 +121,7 @@ class Worker:
                 return
             except LOST as error:
                 log.debug("start: the database is away: %s", error)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), pause)
+            await wait_at_most(self._leaving, pause)
             pause = min(2 * pause, 2.0)
 
     async def _register(self) -> None:
@@ -324,8 +324,7 @@ class Worker:
                 log.exception("the heartbeat failed")
             await self._reload_pools()  # an edit whose notification was missed
             await asyncio.sleep(min(0.5, self._engine.heartbeat_seconds))
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._beat.wait(), self._engine.heartbeat_seconds)
+            await wait_at_most(self._beat, self._engine.heartbeat_seconds)
 
     async def _beat_once(self) -> None:
         state, running = self._state(), [job.id for lane in self._all_lanes() for job in lane.running]

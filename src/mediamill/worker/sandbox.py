@@ -7,7 +7,6 @@ once, however long the processor takes to load. Children are used last in, first
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mediamill.clock import wait_at_most
 from mediamill.errors import UnavailableError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.processors.registry import find_processor
@@ -333,8 +333,7 @@ def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytea
 
 
 async def _reaped(child: WarmChild) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(child.reaped.wait(), REAP_SECONDS)
+    await wait_at_most(child.reaped, REAP_SECONDS)
 
 
 async def _remove_when_dead(folder: str, child: WarmChild | None) -> None:

@@ -11,6 +11,8 @@ import signal
 import sys
 from collections.abc import Mapping
 
+from mediamill.clock import wait_at_most
+
 log = logging.getLogger(__name__)
 
 SUPERVISED = "MEDIAMILL_SUPERVISOR_PID"
@@ -58,8 +60,7 @@ class Supervisor:
                 0.5 if loop.time() - started_at > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE_SECONDS)
             )
             log.warning("a worker ended with %d and is started again in %g s", code, pause)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._told.wait(), pause)
+            await wait_at_most(self._told, pause)
 
     async def _run_one(self, number: int) -> int:
         try:
