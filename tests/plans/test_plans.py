@@ -84,7 +84,7 @@ CASES = [
     Case(store.recovery.lock_exhausted, 0, {"batch": 50}),
     Case(store.jobs.release_stragglers, 40, {}),
     Case(store.jobs.hold_stragglers, 0, {}),
-    Case(store.jobs.lock_results, 0, {"batch": 100, "later": []}),
+    Case(store.jobs.lock_results, 0, {"kinds": ["noop"], "batch": 100, "later": []}),
     *(
         Case(query, 100, {"ids": [], "tokens": [], "worker_id": 1, **more}, connection)
         for query, more, connections in (
