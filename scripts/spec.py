@@ -6,6 +6,7 @@ Reads the record that tests/spec_plugin.py wrote; `--json` prints a list of {"id
 import argparse
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -115,4 +116,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make spec | head` ends quietly
     sys.exit(main())
