@@ -217,7 +217,11 @@ async def test_shutdown_finishes_what_runs_and_leaves_the_rest(ground: Ground) -
         await ground.until_begun(current)
         next_ = await ground.add()
         await ground.tell(worker, Command.SHUTDOWN)
-        await ground.until_sql("select command is null from workers where id = $1", worker.id)
+
+        async def leaving() -> bool:
+            return worker.is_leaving
+
+        await wait_until(leaving)
         ground.stage.release(current)
         await ground.until_sql("select state = 'offline' from workers where id = $1", worker.id)
     assert await ground.state(current) == "finished"

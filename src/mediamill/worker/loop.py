@@ -90,6 +90,11 @@ class Worker:
         if self._crashed is not None:
             raise self._crashed
 
+    @property
+    def is_leaving(self) -> bool:
+        """It was told to stop, and claims no more."""
+        return self._leaving.is_set()
+
     def stop(self) -> None:
         """Finish what runs; a second time: stop at once and hand the claims back."""
         self._signals += 1
