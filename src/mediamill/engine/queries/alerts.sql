@@ -35,6 +35,3 @@ update alerts set sent_at = now(), tries = tries + 1, last_error = :error where 
 
 -- name: forget_sent!
 delete from alerts where sent_at < now() - interval '7 days';
-
--- name: list_alerts
-select id, type, data, created_at, sent_at, tries, last_error from alerts order by id desc limit :amount;

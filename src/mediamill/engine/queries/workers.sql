@@ -65,9 +65,6 @@ update workers set state = 'disabled' where id = :worker_id returning id, name, 
 update workers set state = 'offline' where id = :worker_id and state = 'disabled'
 returning id, name, pg_notify('mediamill_workers', :worker_id::text);
 
--- name: worker_state
-select state from workers where id = :worker_id;
-
 -- name: find_worker
 select id from workers where id::text = :who or name = :who order by state = 'offline', id desc limit 1;
 
