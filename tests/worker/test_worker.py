@@ -30,11 +30,12 @@ __all__ = ["ground"]
 @pytest.mark.spec("E16")
 async def test_concurrency_follows_the_pool_up_and_down_while_jobs_run(ground: Ground) -> None:
     await ground.add(wait=True, copies=12)
-    async with ground.working():
+    async with ground.working() as worker:
         await ground.until_running(1)
         await ground.pool(concurrency=3)
         await ground.until_running(3)
         await ground.pool(concurrency=1)
+        await ground.until_in_force(worker, concurrency=1)
         ground.stage.release(*ground.stage.begun)
         await ground.until_sql("select count(*) = 3 from finished_jobs")
         await ground.until_running(1)

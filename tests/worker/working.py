@@ -141,6 +141,15 @@ class Ground:
         async with self.database.transaction() as connection:
             await set_pools(connection, [{"name": name, **changes}], ["scripted"], drop=drop)
 
+    async def until_in_force(self, worker: Worker, name: str = "default", **changes: Any) -> None:
+        """The worker has heard of an edit of a pool."""
+
+        async def heard() -> bool:
+            pool = worker._lanes[name].pool
+            return all(getattr(pool, key) == value for key, value in changes.items())
+
+        await wait_until(heard)
+
     async def tell(self, worker: Worker, command: Command) -> None:
         async with self.database.connection() as connection:
             await give_command(connection, worker.id, command)
