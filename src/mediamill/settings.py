@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# A secret that processors are given; all others are kept from them.
+FOR_PROCESSORS: dict[str, JsonValue] = {"for_processors": True}
 
 
 class Settings(BaseSettings):
@@ -59,6 +64,97 @@ class Settings(BaseSettings):
     )
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
+    )
+
+    # processors
+    speech: Literal["local", "openai", "hub"] = Field(
+        default="local",
+        description="Who turns speech into text: `local` (a model from a package), `openai` (any compatible endpoint) "
+        "or `hub` (a larger faster-whisper model, fetched from the model hub).",
+    )
+    speech_model: str | None = Field(
+        default=None,
+        description="Name of the speech model. Unset: the default of the chosen engine (`mediamill models`).",
+    )
+    speech_language: str | None = Field(
+        default=None, description="Language of the speech as a code (`en`, `de`). Unset: it is found out."
+    )
+    vision: Literal["local", "openai", "moondream"] = Field(
+        default="local",
+        description="Who looks at images: `local` (tags), `openai` (sentences, by any compatible endpoint) "
+        "or `moondream` (sentences, by a Moondream endpoint).",
+    )
+    vision_model: str | None = Field(
+        default=None, description="Name of the vision model. Unset: the default of the chosen engine."
+    )
+    video: Literal["local", "gemini"] = Field(
+        default="local",
+        description="Who describes videos: `local` (scenes, frames and speech by the engines above) "
+        "or `gemini` (the whole file is uploaded to Gemini).",
+    )
+    video_model: str | None = Field(
+        default=None, description="Name of the video model. Unset: the default of the chosen engine."
+    )
+    text: Literal["none", "openai"] = Field(
+        default="none", description="Who writes and extracts text: nobody, or any OpenAI-compatible endpoint."
+    )
+    text_model: str | None = Field(default=None, description="Name of the text model, for `text=openai`.")
+    embedding: Literal["local", "openai", "hub"] = Field(
+        default="local",
+        description="Who turns texts and images into vectors for search: `local`, `openai` (texts only) or `hub` "
+        "(a CLIP or SigLIP model, fetched from the model hub).",
+    )
+    embedding_model: str | None = Field(
+        default=None, description="Name of the embedding model. Unset: the default of the chosen engine."
+    )
+    openai_url: str | None = Field(
+        default=None,
+        description="The OpenAI-compatible endpoint (llama.cpp, Ollama, vLLM, a cloud), up to and including `/v1`.",
+    )
+    openai_key: SecretStr | None = Field(
+        default=None, description="Key for the OpenAI-compatible endpoint.", json_schema_extra=FOR_PROCESSORS
+    )
+    gemini_url: str = Field(
+        default="https://generativelanguage.googleapis.com", description="Address of the Gemini API."
+    )
+    gemini_key: SecretStr | None = Field(
+        default=None, description="Key for the Gemini API.", json_schema_extra=FOR_PROCESSORS
+    )
+    moondream_url: str | None = Field(default=None, description="Address of a Moondream endpoint.")
+    moondream_key: SecretStr | None = Field(
+        default=None, description="Key for the Moondream endpoint.", json_schema_extra=FOR_PROCESSORS
+    )
+    model_timeout_seconds: float = Field(
+        default=120, gt=0, description="How long one answer of a model beyond this machine may take."
+    )
+    models: Path | None = Field(
+        default=None, description="Folder of the model files. Unset: inside the Python environment."
+    )
+    processor_threads: int = Field(
+        default=min(4, os.cpu_count() or 1), ge=1, le=64, description="Threads that one model may use."
+    )
+    text_limit_characters: int = Field(
+        default=100_000,
+        ge=1_000,
+        le=200_000,
+        description="Longest text in a result; the whole is then in a file.",
+    )
+    document_pages: int = Field(
+        default=500,
+        ge=1,
+        description="Pages, sheets or slides of a document that are read; the rest is counted.",
+    )
+    document_ocr_pages: int = Field(
+        default=50, ge=0, description="Scanned pages of a document that are read by OCR."
+    )
+    stub_image_seconds: float = Field(
+        default=5, ge=0, description="How long the image stub pretends to work."
+    )
+    stub_audio_seconds: float = Field(
+        default=10, ge=0, description="How long the audio stub pretends to work."
+    )
+    stub_video_seconds: float = Field(
+        default=60, ge=0, description="How long the video stub pretends to work."
     )
 
     # staging
@@ -126,3 +222,8 @@ class Settings(BaseSettings):
     def data_folder(self) -> Path:
         """The data folder as an absolute path."""
         return self.data.expanduser().absolute()
+
+    @property
+    def models_folder(self) -> Path:
+        """Where the model files lie; they belong to the installation, as packages do."""
+        return (self.models or Path(sys.prefix) / "share" / "mediamill" / "models").expanduser().absolute()

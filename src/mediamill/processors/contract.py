@@ -5,10 +5,12 @@ Plain, synchronous, no database. `GiveUpError` means "never again", any other ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from mediamill.errors import GiveUpError
 
 
 class ReportCall(Protocol):
@@ -29,6 +31,7 @@ class ProcessorInput:
 
     payload: Mapping[str, Any]  # the JSON object that travelled with the job
     mime_type: str | None
+    file: Path | None  # the file to read, for jobs that have one; it is never written
     folder: Path  # a fresh scratch folder for this attempt: derivatives go here, the worker removes it
     checkpoint: Any  # what an earlier attempt saved, or None
     attempt: int
@@ -44,8 +47,35 @@ class ProcessorOutput:
 
 
 class Processor(Protocol):
-    """Made once per child process (load models in the constructor), then called for job after job."""
+    """Made once per child process with its pool's mime types and time limit, then called for job after job.
+
+    A processor whose attribute `network` is not true is cut off from the network as soon as it is made.
+    """
+
+    def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None: ...
 
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """Do the work of one attempt."""
         ...
+
+
+class RefusedMediaError(GiveUpError):
+    """The media will never become text. `notice`: what the sender of the media is told instead."""
+
+    code = "media_refused"
+
+    def __init__(self, message: str, *, notice: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.notice = notice
+        if code is not None:
+            self.code = code
+
+
+class WrongTypeError(GiveUpError):
+    """The file is not what its sender claimed; the pool of its real type must have it."""
+
+    code = "wrong_type"
+
+    def __init__(self, mime_type: str) -> None:
+        super().__init__(f"the file is really {mime_type}")
+        self.mime_type = mime_type

@@ -15,13 +15,14 @@ from typing import get_args
 
 from pydantic import SecretStr
 
-from mediamill.settings import Settings
+from mediamill.settings import FOR_PROCESSORS, Settings
 from mediamill.worker.process_tree import MARK
 
 _SECRETS = {
     f"MEDIAMILL_{name}".upper()
     for name, field in Settings.model_fields.items()
     if SecretStr in (field.annotation, *get_args(field.annotation))
+    and field.json_schema_extra != FOR_PROCESSORS
 }
 
 

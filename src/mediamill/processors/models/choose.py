@@ -1,0 +1,114 @@
+"""Which adapter serves, by setting; each is imported and made on first use, once per process."""
+
+from __future__ import annotations
+
+import functools
+
+from mediamill.processors.models.contract import (
+    ImageEmbedder,
+    SpeechModel,
+    TextEmbedder,
+    TextModel,
+    TextReader,
+    VideoModel,
+    VisionModel,
+)
+from mediamill.settings import Settings
+
+
+@functools.cache
+def speech_model() -> SpeechModel:
+    """Speech to text."""
+    settings = Settings()
+    match settings.speech:
+        case "openai":
+            from mediamill.processors.models.openai_speech import OpenAiSpeech
+
+            return OpenAiSpeech(settings)
+        case "hub":
+            from mediamill.processors.models.hub_speech import HubSpeech
+
+            return HubSpeech(settings)
+        case "local":
+            from mediamill.processors.models.local_speech import LocalSpeech
+
+            return LocalSpeech(settings)
+
+
+@functools.cache
+def vision_model() -> VisionModel:
+    """What is in an image."""
+    settings = Settings()
+    match settings.vision:
+        case "openai":
+            from mediamill.processors.models.openai_vision import OpenAiVision
+
+            return OpenAiVision(settings)
+        case "moondream":
+            from mediamill.processors.models.moondream_vision import MoondreamVision
+
+            return MoondreamVision(settings)
+        case "local":
+            from mediamill.processors.models.local_vision import LocalVision
+
+            return LocalVision(settings)
+
+
+@functools.cache
+def text_reader() -> TextReader:
+    """Text in images."""
+    from mediamill.processors.models.local_reader import LocalReader
+
+    return LocalReader(Settings())
+
+
+@functools.cache
+def video_model() -> VideoModel | None:
+    """Whole videos; None when they are described from their frames and speech."""
+    settings = Settings()
+    if settings.video == "local":
+        return None
+    from mediamill.processors.models.gemini_video import GeminiVideo
+
+    return GeminiVideo(settings)
+
+
+@functools.cache
+def text_model() -> TextModel | None:
+    """Text to text; None when there is nobody to ask."""
+    settings = Settings()
+    if settings.text == "none":
+        return None
+    from mediamill.processors.models.openai_text import OpenAiText
+
+    return OpenAiText(settings)
+
+
+@functools.cache
+def text_embedder() -> TextEmbedder:
+    """Texts to vectors."""
+    settings = Settings()
+    match settings.embedding:
+        case "openai":
+            from mediamill.processors.models.openai_embedder import OpenAiEmbedder
+
+            return OpenAiEmbedder(settings)
+        case (
+            "hub" | "local"
+        ):  # the hub's models embed images and queries for them; texts keep their own space
+            from mediamill.processors.models.local_embedder import LocalTextEmbedder
+
+            return LocalTextEmbedder(settings)
+
+
+@functools.cache
+def image_embedder() -> ImageEmbedder:
+    """Images and searches for them to vectors."""
+    settings = Settings()
+    if settings.embedding == "hub":
+        from mediamill.processors.models.hub_embedder import HubEmbedder
+
+        return HubEmbedder(settings)
+    from mediamill.processors.models.local_embedder import LocalImageEmbedder
+
+    return LocalImageEmbedder(settings)
