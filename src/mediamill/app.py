@@ -18,6 +18,7 @@ from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
 from mediamill.settings import Settings
+from mediamill.staging import jobs as staging
 from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
 
@@ -39,7 +40,7 @@ class App:
 
 def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:
     """Every job kind that there is."""
-    return Kinds((*scripted.KINDS, *chaos_kinds.KINDS, *more))
+    return Kinds((*staging.KINDS, *scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from mediamill.api.deps import Id, Wired
 from mediamill.engine import dead, watch
 from mediamill.engine.model import NewJob, Priority
-from mediamill.errors import ConflictError
+from mediamill.errors import ConflictError, DeniedError
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
@@ -90,6 +90,11 @@ async def enqueue_job(
         priority=Priority[job.priority.upper()],
         idempotency_key=job.idempotency_key or idempotency_key,
     )
+    if deps.engine.kinds.get(job.kind).local:
+        raise DeniedError(
+            f"jobs of kind {job.kind} name files of this machine and are not taken over HTTP",
+            fix="use the command line on the machine itself",
+        )
     async with deps.database.transaction() as connection:
         return {"id": await deps.enqueuer.enqueue_job(connection, new)}
 

@@ -56,7 +56,10 @@ class HookFailedError(MediamillError):
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """`deliver`: the result is saved on the job first, and this hook hands it over when the owner is there."""
+    """`deliver`: the result is saved on the job first, and this hook hands it over when the owner is there.
+
+    `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
+    """
 
     name: str
     handler: Handler | None = None
@@ -65,6 +68,7 @@ class JobKind:
     on_failed: Hook | None = None
     on_released: Hook | None = None
     deliver: Hook | None = None
+    local: bool = False
     description: str = ""
 
     @property

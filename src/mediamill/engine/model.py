@@ -174,21 +174,26 @@ class Moved:
     error: str | None = None
     reason: str | None = None
     final: bool = False
+    notice: str | None = None
+    mime_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed."""
+    """Why an attempt failed. `notice`: what the one who sent the work is told, if there is more to say than sorry."""
 
     error: str
     permanent: bool
     traceback: str | None = None
+    notice: str | None = None
 
     def __post_init__(self) -> None:
         """Bytes that the database refuses must not keep a failure from being written down."""
         object.__setattr__(self, "error", _storable(self.error))
         if self.traceback is not None:
             object.__setattr__(self, "traceback", _storable(self.traceback))
+        if self.notice is not None:
+            object.__setattr__(self, "notice", _storable(self.notice))
 
     @property
     def short(self) -> str:
@@ -214,7 +219,8 @@ def failure_of(error: BaseException, traceback: str | None = None) -> Failure:
     """Permanent by type, or by one of the few texts that are known to be permanent."""
     text = str(error) or type(error).__name__
     known = any(permanent in text.lower() for permanent in PERMANENT_TEXTS)
-    return Failure(text, permanent=isinstance(error, GiveUpError) or known, traceback=traceback)
+    permanent = isinstance(error, GiveUpError) or known
+    return Failure(text, permanent, traceback, getattr(error, "notice", None))
 
 
 def backoff_seconds(attempt: int, first: float, limit: float) -> float:

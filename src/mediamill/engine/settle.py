@@ -46,6 +46,14 @@ class Finish:
 
 
 @dataclass(slots=True)
+class Elsewhere:
+    """A job whose file is really of this type, which another pool may serve."""
+
+    job: ClaimedJob
+    mime_type: str
+
+
+@dataclass(slots=True)
 class Settled:
     """What became of a batch: settled, lost to another holder, or failed in its own hook."""
 
@@ -173,6 +181,7 @@ async def bury_jobs(
         reasons=[reason] * count,
         errors=[failure.error if failure else None] * count,
         tracebacks=[failure.traceback if failure else None] * count,
+        notices=[failure.notice if failure else None] * count,
     )
     if reason == MAX_ATTEMPTS_EXHAUSTED:
         await store.recovery.count.run(connection, name="retries_exhausted", amount=count)
@@ -181,7 +190,16 @@ async def bury_jobs(
         connection,
         engine.kinds,
         "on_failed",
-        [_told(row, reason, error or row["error"] or reason, True) for row in rows],
+        [
+            store.moved(
+                row,
+                reason=reason,
+                error=error or row["error"] or reason,
+                final=True,
+                notice=failure.notice if failure else None,
+            )
+            for row in rows
+        ],
     )
     for row in rows:
         log.warning(
@@ -198,6 +216,27 @@ async def hand_back(database: Database, engine: Engine, worker_id: int, jobs: Se
         await call_hooks(
             connection, engine.kinds, "on_released", [_told(row, "handed_back", None) for row in rows]
         )
+
+
+async def reroute_job(connection: Connection, engine: Engine, elsewhere: Elsewhere) -> bool:
+    """To the pool of the real type; the claimed type is kept in the payload. False: the claim was lost."""
+    job = elsewhere.job
+    rows = await store.jobs.reroute_job.rows(
+        connection, id=job.id, token=job.token, worker_id=job.worker_id, mime_type=elsewhere.mime_type
+    )
+    if not rows:
+        await warn_of_missing(connection, [job])
+        return False
+    await call_hooks(connection, engine.kinds, "on_released", [_told(rows[0], "rerouted", None)])
+    log.info(
+        "job %d (%s): claimed as %s, really %s: to pool %s",
+        job.id,
+        job.kind,
+        job.mime_type,
+        elsewhere.mime_type,
+        rows[0]["pool"],
+    )
+    return True
 
 
 async def warn_of_missing(connection: Connection, jobs: Sequence[ClaimedJob]) -> None:
@@ -230,5 +269,5 @@ def _decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
 
 
-def _told(row: Record, reason: str, error: str | None, final: bool = False) -> Moved:
-    return store.moved(row, reason=reason, error=error, final=final)
+def _told(row: Record, reason: str, error: str | None) -> Moved:
+    return store.moved(row, reason=reason, error=error)

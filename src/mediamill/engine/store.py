@@ -51,6 +51,7 @@ def moved(row: Record, **more: Any) -> Moved:
         owner=row["owner"],
         subject_id=row["subject_id"],
         attempts=row["attempts"],
+        mime_type=row["mime_type"],
         payload=json.loads(row["payload"]),
         **more,
     )

@@ -127,3 +127,9 @@ async def subjects_at_work(connection: Connection, subject_ids: Sequence[str]) -
     """Which of these subjects a job still names."""
     rows = await store.watch.subjects_at_work.rows(connection, subject_ids=list(subject_ids))
     return {row["subject_id"] for row in rows}
+
+
+async def results_of(connection: Connection, ids: Sequence[int]) -> dict[int, str | None]:
+    """The jobs among these that can still be looked up, with their results as JSON text."""
+    rows = await store.watch.results_of.rows(connection, ids=ids)
+    return {row["id"]: row["result"] for row in rows}

@@ -5,6 +5,7 @@ Built-in processors are declared there too, so they load exactly as a plugin doe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
@@ -33,17 +34,18 @@ def processor_names() -> list[str]:
 
 
 def find_processor(name: str) -> EntryPoint:
-    """Where the processor of this name is declared, without importing it."""
-    for point in entry_points(group=GROUP, name=name):
-        return point
+    """Where the processor of this name is declared, without importing it. The name of its class will do too."""
+    for point in entry_points(group=GROUP):
+        if name in (point.name, point.attr):
+            return point
     raise _unknown(name)
 
 
-def load_processor(name: str) -> Processor:
-    """Import the processor of this name and make one."""
+def load_processor(name: str, mime_types: Sequence[str] = (), timeout_seconds: float = 60) -> Processor:
+    """Import the processor of this name and make one for a pool with these types and this time limit."""
     point = find_processor(name)
     try:
-        made = point.load()()
+        made = point.load()(mime_types, timeout_seconds)
     except Exception as error:
         raise BrokenProcessorError(
             f"processor {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from mediamill.db.connection import LOST, Database
 from mediamill.engine.watch import subjects_at_work
 from mediamill.staging import staging_folder
+from mediamill.staging.derivatives import sweep_derivatives
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ async def sweep_staging_forever(
     while True:
         try:
             await sweep_staging(database, data_folder, keep_seconds)
+            await sweep_derivatives(database, data_folder)
         except LOST as error:
             log.debug("staging: the database is away: %s", error)
         except Exception:

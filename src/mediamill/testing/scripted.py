@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from mediamill.errors import GiveUpError, RetryLaterError
@@ -27,7 +27,8 @@ _FOREVER_SECONDS = 1_000_000
 class ScriptedProcessor:
     """Succeeds, fails, hangs or dies on request. `jobs_seen` shows how long this one has been warm."""
 
-    def __init__(self) -> None:
+    def __init__(self, mime_types: Sequence[str] = (), timeout_seconds: float = 60) -> None:
+        self.mime_types, self.timeout_seconds = tuple(mime_types), timeout_seconds
         self.jobs_seen = 0
 
     def process(self, given: ProcessorInput) -> ProcessorOutput:
@@ -41,6 +42,7 @@ class ScriptedProcessor:
         if given.payload.get("about"):
             extra |= {"pid": os.getpid(), "jobs_seen": self.jobs_seen, "attempt": given.attempt}
             extra |= {"mime_type": given.mime_type, "checkpoint": given.checkpoint}
+            extra |= {"file": given.file, "types": self.mime_types, "timeout_seconds": self.timeout_seconds}
         return ProcessorOutput({**given.payload.get("result", {}), **extra}, _write_files(given))
 
 

@@ -1,6 +1,6 @@
 """The child process: loads one processor, then takes job after job from a socket until the worker is gone.
 
-Started by spawn.py as `python -m mediamill.worker.child <processor> <fd> <parent> <memory> <file size>`.
+Started by spawn.py as `python -m mediamill.worker.child <plan as JSON>`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from mediamill.errors import GiveUpError, MediamillError
-from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput
+from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput, WrongTypeError
 from mediamill.processors.registry import load_processor
 from mediamill.worker.messages import (
     HEADER,
@@ -33,6 +33,7 @@ from mediamill.worker.messages import (
     Progress,
     Ready,
     Report,
+    Start,
     Work,
     decode_work,
     frame,
@@ -87,6 +88,7 @@ class Given(ProcessorInput):
         put = object.__setattr__  # the contract is frozen
         put(self, "payload", work.payload)
         put(self, "mime_type", work.mime_type)
+        put(self, "file", None if work.file is None else Path(work.file))
         put(self, "checkpoint", work.checkpoint)
         put(self, "attempt", work.attempt)
         # Not a method of this object: the cycle would keep the payload alive until a garbage collection.
@@ -174,6 +176,7 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
         kind = "memory"
     elif isinstance(error, GiveUpError):
         kind = "output" if isinstance(error, RefusedOutputError) else "permanent"
+        kind = "elsewhere" if isinstance(error, WrongTypeError) else kind
     ours = error if isinstance(error, MediamillError) else None
     try:
         text = ours.message if ours else f"{type(error).__name__}: {error}"
@@ -181,7 +184,11 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
     except Exception:  # no memory left to say more, or an exception that cannot be printed
         text, told = type(error).__name__, None
     code, fix = (ours.code, ours.fix) if ours else (None, None)
-    return Failed(number, kind, printable(text.rstrip(": "), MESSAGE_CHARS), code, fix, told, folder)
+    notice = getattr(ours, "notice", None)
+    notice = None if notice is None else printable(str(notice), MESSAGE_CHARS)
+    real = error.mime_type if isinstance(error, WrongTypeError) else None
+    text = printable(text.rstrip(": "), MESSAGE_CHARS)
+    return Failed(number, kind, text, code, fix, told, folder, notice, real)
 
 
 def tie_to_parent(parent: int) -> None:
@@ -206,15 +213,14 @@ def set_limits(memory_bytes: int, file_bytes: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Load the processor, then work until the worker is gone."""
-    name = arguments[0]
-    fd, parent, memory_bytes, file_bytes = (int(text) for text in arguments[1:5])
-    tie_to_parent(parent)
-    os.set_inheritable(fd, False)
+    plan = msgspec.json.decode(arguments[0], type=Start)
+    tie_to_parent(plan.parent)
+    os.set_inheritable(plan.descriptor, False)
     faulthandler.enable()
-    link = Link(socket.socket(fileno=fd))
+    link = Link(socket.socket(fileno=plan.descriptor))
     try:
-        set_limits(memory_bytes, file_bytes)
-        processor = load_processor(name)
+        set_limits(plan.memory_bytes, plan.file_bytes)
+        processor = load_processor(plan.processor, plan.mime_types, plan.timeout_seconds)
     except BaseException as error:
         link.send(frame(failure(error, 0, False)))
         os._exit(1)

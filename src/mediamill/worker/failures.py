@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from mediamill.errors import GiveUpError, MediamillError, RetryLaterError, UnavailableError
 
+TIMED_OUT_NOTICE = "[Processing timed out]"
+
 
 class _ToldError(MediamillError):
-    """A failure in a child process."""
+    """A failure in a child process. `notice`: what the sender of the media is told."""
+
+    notice: str | None = None
 
     def __init__(
         self,
@@ -15,9 +19,12 @@ class _ToldError(MediamillError):
         fix: str | None = None,
         traceback: str | None = None,
         code: str | None = None,
+        notice: str | None = None,
     ) -> None:
         super().__init__(message, fix=fix)
         self.traceback = traceback
+        if notice is not None:
+            self.notice = notice
         if code is not None:
             self.code = code
 
@@ -56,12 +63,23 @@ class ProcessorTimeoutError(_ToldError, RetryLaterError):
     """The processor took longer than its time limit and was killed."""
 
     code = "processor_timeout"
+    notice = TIMED_OUT_NOTICE
 
 
 class MemoryLimitError(_ToldError, RetryLaterError):
     """The processor wanted more memory than its limit."""
 
     code = "memory_limit"
+
+
+class WrongPoolError(MediamillError):
+    """The file is of another type than was claimed; the pool of its real type must have the job."""
+
+    code = "wrong_type"
+
+    def __init__(self, mime_type: str) -> None:
+        super().__init__(f"the file is really {mime_type}")
+        self.mime_type = mime_type
 
 
 class SandboxClosedError(_ToldError, UnavailableError):

@@ -25,8 +25,9 @@ from mediamill.db.connection import LOST
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Finish, Settled, encode_result
+from mediamill.engine.settle import Elsewhere, Finish, Settled, encode_result
 from mediamill.errors import ClaimLostError
+from mediamill.worker.failures import WrongPoolError
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
 from mediamill.worker.source import Source
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0  # when no notification comes
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
 AGAIN = (*LOST, asyncpg.TransactionRollbackError)  # away, or two of us met on the same rows
+
+Outcome = Finish | Elsewhere | tuple[ClaimedJob, Failure]
 
 
 class Lane:
@@ -57,7 +60,7 @@ class Lane:
         self._source, self._engine, self._runner = source, engine, runner
         self._changed, self._crashed = changed, crashed
         self._buffer: deque[ClaimedJob] = deque()
-        self._outcomes: list[Finish | tuple[ClaimedJob, Failure]] = []
+        self._outcomes: list[Outcome] = []
         self._unsettled: list[ClaimedJob] = []
         self._claimed_at: dict[int, float] = {}
         self._slots: list[Slot] = []
@@ -241,6 +244,8 @@ class Lane:
                 self._note_stopped(slot, job)
             except ClaimLostError:
                 self._abandon(job)
+            except WrongPoolError as error:
+                self._outcomes.append(Elsewhere(job, error.mime_type))
             except Exception as error:
                 text = getattr(error, "traceback", None) or traceback.format_exc()
                 self._outcomes.append((job, failure_of(error, text)))
@@ -285,8 +290,11 @@ class Lane:
                 batch, self._outcomes = self._outcomes, []
                 self._unsettled = [_job_of(item) for item in batch]
                 await self._settle([item for item in batch if isinstance(item, Finish)])
-                for item in [item for item in batch if not isinstance(item, Finish)]:
-                    await self._fail(*item)
+                for item in batch:
+                    if isinstance(item, Elsewhere):
+                        await self._reroute(item)
+                    elif not isinstance(item, Finish):
+                        await self._fail(*item)
                 for job in self._unsettled:
                     self._claimed_at.pop(job.id, None)
                 self._unsettled = []
@@ -318,6 +326,13 @@ class Lane:
             self.wake()  # it may come due before the next poll
         else:
             self.lost += 1
+
+    async def _reroute(self, elsewhere: Elsewhere) -> None:
+        try:
+            if not await self._insist(lambda: self._source.reroute(elsewhere)):
+                self.lost += 1
+        except Exception as error:  # its subject refuses
+            await self._fail(elsewhere.job, failure_of(error, traceback.format_exc()))
 
     async def _insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """An outcome is not dropped because the database is away for a while."""
@@ -389,8 +404,8 @@ class Lane:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _job_of(outcome: Finish | tuple[ClaimedJob, Failure]) -> ClaimedJob:
-    return outcome.job if isinstance(outcome, Finish) else outcome[0]
+def _job_of(outcome: Outcome) -> ClaimedJob:
+    return outcome[0] if isinstance(outcome, tuple) else outcome.job
 
 
 def _seconds_until(due_at: datetime | None) -> float:

@@ -63,7 +63,7 @@ class Worker:
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._crashed: BaseException | None = None
-        self._runner = Runner(engine, plan.data_folder / "scratch")
+        self._runner = Runner(engine, plan.data_folder)
         self._listener = Listener(
             database.url, CHANNELS, self._hear, name=f"worker {plan.name}", on_connected=self._show_life
         )

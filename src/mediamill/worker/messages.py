@@ -11,7 +11,19 @@ HEADER = struct.Struct("<I")
 # A failure (with its traceback, cut by the child) must get through whatever the limit on results is.
 FAILURE_ALLOWANCE_BYTES = 500_000
 
-FailureKind = Literal["permanent", "temporary", "memory", "output"]
+FailureKind = Literal["permanent", "temporary", "memory", "output", "elsewhere"]
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Worker to child, on its command line: what to be."""
+
+    processor: str
+    mime_types: tuple[str, ...]
+    timeout_seconds: float
+    descriptor: int  # of the socket
+    parent: int  # process id
+    memory_bytes: int
+    file_bytes: int
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):
@@ -20,6 +32,7 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     number: int
     payload: dict[str, Any]
     mime_type: str | None
+    file: str | None
     folder: str
     checkpoint: Any
     attempt: int
@@ -65,6 +78,8 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag=True):
     fix: str | None
     traceback: str | None
     folder: bool
+    notice: str | None = None  # what the sender of the media is told
+    mime_type: str | None = None  # the real type, when the job belongs elsewhere
 
 
 FromChild = Ready | Progress | Done | Failed

@@ -15,6 +15,10 @@ from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.errors import ClaimLostError, GiveUpError, MediamillError, RetryLaterError
+from mediamill.processors.contract import ProcessorOutput
+from mediamill.staging.derivatives import keep_files
+from mediamill.staging.inputs import find_input
+from mediamill.worker.failures import TIMED_OUT_NOTICE
 from mediamill.worker.messages import Report
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
@@ -36,6 +40,7 @@ class TimeLimitError(RetryLaterError):
     """The job took longer than its time limit."""
 
     code = "timeout"
+    notice = TIMED_OUT_NOTICE
 
 
 class Slot:
@@ -100,9 +105,9 @@ class LaneRun:
 class Runner:
     """Runs a job: the handler of its kind here, or else the processor of its pool in a child process."""
 
-    def __init__(self, engine: Engine, scratch: Path) -> None:
+    def __init__(self, engine: Engine, data_folder: Path) -> None:
         self._engine = engine
-        self._scratch = scratch
+        self._data, self._scratch = data_folder, data_folder / "scratch"
         self._sandboxes: dict[str, Sandbox] = {}
         self._starting = asyncio.Lock()
 
@@ -116,15 +121,24 @@ class Runner:
         kind = self._engine.kinds.get_or_retry(run.job.kind)
         if kind.handler is not None:
             return await kind.handler(run)
+        given = self._given(run)
         sandbox = await self._sandbox(pool)
         reporter = _Reporter(run)
+        kept: dict[str, Any] = {}
+
+        async def keep(folder: Path, output: ProcessorOutput) -> None:
+            kept.update(await asyncio.to_thread(keep_files, self._data, run.job, folder, output.files))
+
         try:
-            output = await sandbox.run(
-                SandboxJob(run.payload, run.job.mime_type, run.checkpoint, run.job.attempts), reporter.put
-            )
+            output = await sandbox.run(given, reporter.put, keep)
         finally:
             await reporter.close()
-        return output.result
+        return {**output.result, "files": kept} if kept else output.result
+
+    def _given(self, run: LaneRun) -> SandboxJob:
+        payload = run.payload
+        file = find_input(self._data, payload)
+        return SandboxJob(payload, run.job.mime_type, file, run.checkpoint, run.job.attempts)
 
     async def warm_up(self, pool: Pool) -> None:
         """Have the children of a pool ready before the first job comes."""
@@ -148,7 +162,7 @@ class Runner:
     async def _sandbox(self, pool: Pool) -> Sandbox:
         found = self._sandboxes.get(pool.name)
         limits = Limits(pool.timeout_seconds, pool.memory_bytes, self._engine.payload_limit_bytes)
-        if found is not None and found.processor == pool.processor:
+        if found is not None and (found.processor, found.mime_types) == (pool.processor, pool.matches):
             if found.limits != limits:
                 found.limits = limits
             if found.size != pool.concurrency:
@@ -163,7 +177,13 @@ class Runner:
                     f"the pool {pool.name} has no processor",
                     fix=f"mediamill pools set {pool.name} processor=NAME",
                 )
-            sandbox = Sandbox(pool.processor, size=pool.concurrency, limits=limits, scratch=self._scratch)
+            sandbox = Sandbox(
+                pool.processor,
+                size=pool.concurrency,
+                limits=limits,
+                scratch=self._scratch,
+                mime_types=pool.matches,
+            )
             await sandbox.start()
             self._sandboxes[pool.name] = sandbox
             return sandbox

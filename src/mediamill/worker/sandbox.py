@@ -58,6 +58,7 @@ class SandboxJob:
 
     payload: Mapping[str, Any] = field(default_factory=dict)
     mime_type: str | None = None
+    file: Path | None = None
     checkpoint: Any = None
     attempt: int = 1
 
@@ -73,10 +74,11 @@ class Sandbox:
         limits: Limits,
         scratch: Path,
         spare: int = 1,
+        mime_types: tuple[str, ...] = (),
         max_jobs_per_child: int = 10_000,
         start_seconds: float = 120,
     ) -> None:
-        self.processor = processor
+        self.processor, self.mime_types = processor, mime_types
         self._size, self._limits, self._spare = size, limits, spare
         self._scratch, self._max_jobs, self._start_seconds = scratch, max_jobs_per_child, start_seconds
         self._home: Home | None = None
@@ -264,7 +266,7 @@ class Sandbox:
         """Start the children that are missing."""
         while self._home and self._retry is None and len(self._children) < self._size + self._spare:
             mark = f"{self._home.name}.{next(self._numbers)}."
-            plan = ChildPlan(self.processor, mark, self._limits, self._start_seconds)
+            plan = ChildPlan(self.processor, mark, self._limits, self._start_seconds, self.mime_types)
             try:
                 self._children.add(WarmChild(plan, self._on_ready, self._on_gone))
             except OSError as error:
@@ -321,6 +323,7 @@ def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytea
         number,
         dict(given.payload),
         given.mime_type,
+        None if given.file is None else str(given.file),
         folder,
         given.checkpoint,
         given.attempt,

@@ -18,7 +18,7 @@ from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Finish, Settled
+from mediamill.engine.settle import Elsewhere, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,9 @@ class Source(Protocol):
 
     async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
         """A failed attempt; False if the claim was lost."""
+
+    async def reroute(self, elsewhere: Elsewhere) -> bool:
+        """A job for the pool of its real type; False if the claim was lost."""
 
     async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
         """Progress; ClaimLostError if the claim was lost."""
@@ -98,6 +101,11 @@ class LocalSource:
             log.exception("job %d (%s): its subject could not be told of the failure", job.id, job.kind)
         async with self._database.transaction() as connection:
             return await settle.fail_job(connection, replace(self._engine, kinds=Kinds()), job, failure, pool)
+
+    async def reroute(self, elsewhere: Elsewhere) -> bool:
+        """See Source."""
+        async with self._database.transaction() as connection:
+            return await settle.reroute_job(connection, self._engine, elsewhere)
 
     async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
         """See Source."""

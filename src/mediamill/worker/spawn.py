@@ -13,9 +13,11 @@ import sys
 from dataclasses import dataclass
 from typing import get_args
 
+import msgspec
 from pydantic import SecretStr
 
 from mediamill.settings import FOR_PROCESSORS, Settings
+from mediamill.worker.messages import Start
 from mediamill.worker.process_tree import MARK
 
 _SECRETS = {
@@ -44,6 +46,7 @@ class ChildPlan:
     mark: str
     limits: Limits
     start_seconds: float
+    mime_types: tuple[str, ...] = ()
 
 
 def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
@@ -74,8 +77,18 @@ def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket
 
 def _command(plan: ChildPlan, descriptor: int) -> list[str]:
     # -P: the folder that the worker was started in must not shadow modules; -u: last words are not lost.
-    command = [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", plan.processor]
-    return [*command, *map(str, (descriptor, os.getpid(), plan.limits.memory_bytes, plan.limits.file_bytes))]
+    limits = plan.limits
+    start = Start(
+        plan.processor,
+        plan.mime_types,
+        limits.timeout_seconds,
+        descriptor,
+        os.getpid(),
+        limits.memory_bytes,
+        limits.file_bytes,
+    )
+    told = msgspec.json.encode(start).decode()
+    return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", told]
 
 
 def _environment(mark: str) -> dict[str, str]:

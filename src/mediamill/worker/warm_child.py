@@ -317,8 +317,10 @@ def _error_from(failed: Failed, limits: Limits) -> Exception:
         return failures.MemoryLimitError(text, **told)
     if failed.kind == "output":
         return failures.InvalidOutputError(failed.message, **told)
+    if failed.kind == "elsewhere" and failed.mime_type is not None:
+        return failures.WrongPoolError(failed.mime_type)
     if failed.kind == "permanent":
-        return failures.ProcessorGaveUpError(failed.message, code=failed.code, **told)
+        return failures.ProcessorGaveUpError(failed.message, code=failed.code, notice=failed.notice, **told)
     return failures.ProcessorFailedError(failed.message, code=failed.code, **told)
 
 

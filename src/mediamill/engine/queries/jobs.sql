@@ -4,14 +4,10 @@
 -- "id = any" next to the join makes it find them by id once and join by hash: linear in the batch.
 
 -- name: insert_jobs
--- Many jobs that differ only in subject and payload, one notification. Without a pool by name, the kind decides
--- the pool, else the mime type, else the catch-all. An owner on hold gets held jobs. No row: no such pool.
+-- Many jobs that differ only in subject and payload, one notification. Without a pool by name, pool_for decides. An owner on hold gets held jobs. No row: no such pool.
 with route as materialized (
     select name, coalesce(:max_attempts::integer, max_attempts) as max_attempts from pools
-    where case when :pool::text is not null then name = :pool
-        else :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}' end
-    order by :kind::text = any (matches) desc, matches <> '{}' desc
-    limit 1
+    where name = coalesce(:pool::text, pool_for(:kind, :mime_type))
 ), added as (
     insert into jobs (kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
     select :kind, route.name, :owner, :mime_type, :priority, route.max_attempts, coalesce(:run_after, now()),
@@ -32,10 +28,7 @@ select id, (select pg_notify('mediamill_jobs', name) from route) from added;
 -- its job. A key lives on when its job has finished, until the janitor forgets both.
 with route as materialized (
     select name, coalesce(:max_attempts::integer, max_attempts) as max_attempts from pools
-    where case when :pool::text is not null then name = :pool
-        else :kind::text = any (matches) or :mime_type::text = any (matches) or matches = '{}' end
-    order by :kind::text = any (matches) desc, matches <> '{}' desc
-    limit 1
+    where name = coalesce(:pool::text, pool_for(:kind, :mime_type))
 ), taken as (
     insert into job_keys (kind, key, job_id)
     select :kind, :key, nextval(pg_get_serial_sequence('jobs', 'id')) from route
@@ -231,6 +224,21 @@ with back as (
 )
 select back.*, pg_notify('mediamill_jobs', back.pool) from back;
 
+-- name: reroute_job
+-- The bytes are of another type than was claimed: to the pool of the real type. The attempt does not count, and what
+-- was claimed is kept in the payload, by which the next processor knows that it must not send the job on again.
+with moved as (
+    update jobs j
+    set mime_type = :mime_type, pool = pool_for(j.kind, :mime_type),
+        payload = j.payload || jsonb_build_object('claimed_mime_type', j.mime_type),
+        state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'queued' end,
+        attempts = j.attempts - 1, claimed_at = null, lease_expires_at = null, step = null
+    where j.id = :id and j.token = :token and j.worker_id = :worker_id
+        and (j.state = 'running' and j.lease_expires_at > now()) is true
+    returning j.*
+)
+select moved.*, pg_notify('mediamill_jobs', moved.pool) from moved;
+
 -- name: requeue_released
 -- Claims that nobody holds any more, back to the queue. Runs under row locks.
 update jobs j
@@ -244,18 +252,18 @@ returning j.id, pg_notify('mediamill_jobs', j.pool);
 -- throughput: its pool would seem to move. Counted in one order by all: no deadlock of two sweeps.
 with gone as (
     delete from jobs j
-    using unnest(:ids::bigint[], :reasons::text[], :errors::text[], :tracebacks::text[])
-        as f (id, reason, error, traceback)
+    using unnest(:ids::bigint[], :reasons::text[], :errors::text[], :tracebacks::text[], :notices::text[])
+        as f (id, reason, error, traceback, notice)
     where j.id = f.id
     returning j.*, f.reason as dead_reason, coalesce(f.error, j.error, f.reason) as dead_error,
-        f.traceback as dead_traceback
+        f.traceback as dead_traceback, f.notice as dead_notice
 ), kept as (
     insert into dead_jobs (id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
         token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
-        reason, error, traceback)
+        reason, error, traceback, notice)
     select id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
         token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
-        dead_reason, dead_error, dead_traceback from gone
+        dead_reason, dead_error, dead_traceback, dead_notice from gone
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, failed)
     select date_trunc('minute', now()), pool, coalesce(worker_id, 0), count(*) from gone

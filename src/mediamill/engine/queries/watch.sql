@@ -1,5 +1,13 @@
 -- Looking at it: lists, counts, events. Reads only.
 
+-- name: results_of
+-- The jobs among these that can still be looked up, with their results as text.
+select id, result::text from jobs where id = any (:ids::bigint[])
+union all
+select id, result::text from finished_jobs where id = any (:ids::bigint[])
+union all
+select id, result::text from dead_jobs where id = any (:ids::bigint[]);
+
 -- name: count_by_state
 select state, count(*) as jobs from jobs group by state;
 

@@ -1,0 +1,31 @@
+"""Which file a job is about, as its payload says: a staged one by its guid, or one of this machine by its path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mediamill.errors import GiveUpError
+from mediamill.staging import staging_folder
+
+_GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
+
+
+class BadFileReferenceError(GiveUpError):
+    """The payload's `file` must be {"staged": guid} or {"path": absolute path}."""
+
+    code = "bad_file_reference"
+
+
+def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
+    """The path of the job's file, or None if it has none. Whether it is there is for the processor to say."""
+    match payload.get("file"):
+        case None:
+            return None
+        case {"staged": str(guid)} if _GUID.fullmatch(guid):
+            return staging_folder(data_folder) / guid
+        case {"path": str(path)} if path.startswith("/") and "\0" not in path:
+            return Path(path)
+    raise BadFileReferenceError
