@@ -33,7 +33,7 @@ SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     # video
     (0, b"FLV\x01", "video/x-flv"),
     (0, b"\x00\x00\x01\xba", "video/mpeg"),
-    (0, b"\x00\x00\x01\xb3", "video/mpeg"),
+    (0, b"\x00\x00\x01\xb3", "video/mpv"),
     # documents
     (0, b"%PDF-", "application/pdf"),
     (0, b"{\\rtf", "application/rtf"),

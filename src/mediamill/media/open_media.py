@@ -1,0 +1,91 @@
+"""Opening sound and video of strangers: the bytes choose the reader, and a file can never make it open another.
+
+Playlists and scripts (HLS, DASH, concat) name other files and addresses. Readers for them are never chosen, and
+whatever a reader asks for, it may open local files only by the one name that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mediamill.media.errors import DamagedMediaError, MissingMediaError, UnsupportedMediaError
+from mediamill.media.sniff import sniff
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+READERS = {
+    **dict.fromkeys(("video/mp4", "audio/mp4", "video/quicktime", "audio/quicktime"), "mov"),
+    **dict.fromkeys(("video/3gpp", "audio/3gpp"), "mov"),
+    **dict.fromkeys(("video/webm", "audio/webm", "video/x-matroska", "audio/x-matroska"), "matroska"),
+    **dict.fromkeys(("audio/ogg", "video/ogg", "application/ogg"), "ogg"),
+    **dict.fromkeys(("video/x-ms-wmv", "audio/x-ms-wma"), "asf"),
+    **dict.fromkeys(("audio/amr", "audio/amr-wb"), "amr"),
+    "audio/mpeg": "mp3",
+    "audio/aac": "aac",
+    "audio/flac": "flac",
+    "audio/wav": "wav",
+    "audio/aiff": "aiff",
+    "audio/x-caf": "caf",
+    "audio/x-wavpack": "wv",
+    "audio/basic": "au",
+    "video/x-msvideo": "avi",
+    "video/x-flv": "flv",
+    "video/mpeg": "mpeg",
+    "video/mpv": "mpegvideo",
+    "video/mp2t": "mpegts",
+    "image/gif": "gif",
+}
+OPTIONS = {"protocol_whitelist": "file", "max_streams": "100"}
+
+
+def open_media(path: Path, mime_type: str | None = None) -> InputContainer:
+    """The opened file, to be used in a `with`. `mime_type`: what `sniff` said, if that is known already."""
+    import av
+
+    mime_type = mime_type or type_of(path)
+    reader = READERS.get(mime_type)
+    if reader is None:
+        raise UnsupportedMediaError(f"a file of type {mime_type} has no sound or video that can be read")
+    with as_damage(mime_type):
+        # `file:` because a name may look like an address.
+        name = f"file:{path.absolute()}"
+        return av.open(name, "r", format=reader, options=OPTIONS, metadata_errors="replace")
+
+
+def type_of(path: Path) -> str:
+    """The real type of a file that must be there."""
+    try:
+        return sniff(path).mime_type
+    except OSError as error:
+        raise MissingMediaError(
+            f"the file {path.name!r} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+@contextmanager
+def as_damage(mime_type: str) -> Iterator[None]:
+    """What the library says about bad bytes, as our error. Memory that ran out stays what it is."""
+    import av
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingMediaError(f"the {mime_type} file is not there (any more)") from error
+    except MemoryError:
+        raise
+    except (av.FFmpegError, ValueError) as error:
+        raise DamagedMediaError(f"the {mime_type} file is damaged: {reason_of(error)}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """The library's reason without its numbers and our paths."""
+    text = str(getattr(error, "strerror", None) or error)
+    known = {
+        "Invalid data found when processing input": "its data makes no sense",
+        "End of file": "it ends too early",
+    }
+    return known.get(text, text[:200])
