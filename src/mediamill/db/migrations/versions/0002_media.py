@@ -40,6 +40,7 @@ DOCUMENTS = (
     "application/msword",
     "application/vnd.ms-excel",
     "application/vnd.ms-powerpoint",
+    "application/x-ooxml-protected",
     "message/rfc822",
     "text/*",
 )
