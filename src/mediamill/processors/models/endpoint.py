@@ -1,0 +1,283 @@
+"""A server of models beyond this machine: one question, one bounded answer, and what each failure means.
+
+| the server | we |
+|---|---|
+| 429 with a short Retry-After | wait that long, ask again |
+| 429 otherwise | RetryLaterError that says when |
+| 5xx, 408, 425, no connection, reset | ask again twice after short pauses, then RetryLaterError |
+| no answer in time | RetryLaterError |
+| 3xx, any other 4xx | RefusedError (final), which names the setting to look at |
+| not JSON, wrong shape, empty, too large | ask again once, then GiveUpError |
+
+Time spent on sending a body does not count: only the server's own time is limited.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import SecretStr
+
+from mediamill.errors import GiveUpError, RetryLaterError
+
+LARGEST_ANSWER_BYTES = 10_000_000
+LONGEST_WAIT_SECONDS = 10.0
+LONGEST_CONNECT_SECONDS = 10.0
+QUICK_RETRIES = 2
+AGAIN = frozenset({408, 425, 429})
+T = TypeVar("T")
+
+# At DEBUG it writes the headers of answers, and Gemini's may hold the key.
+logging.getLogger("httpcore").setLevel(logging.INFO)
+
+
+class ModelBusyError(RetryLaterError):
+    """The model server is overloaded, away or slow."""
+
+    code = "model_busy"
+
+
+class ModelNotSetError(GiveUpError):
+    """A setting for the model server is missing or cannot be right."""
+
+    code = "model_not_set"
+
+
+class RefusedError(GiveUpError):
+    """The model server refuses the request."""
+
+    code = "model_refused"
+
+    def __init__(self, message: str, *, status: int = 0, fix: str | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.status = status
+
+
+class NonsenseError(GiveUpError):
+    """The model server answers with something that cannot be used."""
+
+    code = "model_nonsense"
+
+
+class _AgainError(Exception):
+    """This try failed in a way that may pass. `after_seconds`: what the server asked for."""
+
+    def __init__(self, reason: str, after_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.after_seconds = after_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back with a status of 2xx."""
+
+    headers: httpx.Headers
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The body, which must be a JSON object."""
+        try:
+            told = json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise NonsenseError("the answer is not JSON") from error
+        if not isinstance(told, dict):
+            raise NonsenseError("the answer is not a JSON object")
+        return told
+
+
+@dataclass(slots=True)
+class _Clock:
+    """How long the server may still take. It stands still while we send."""
+
+    until: float
+    sending_since: float = field(default=0)
+
+    @property
+    def left_seconds(self) -> float:
+        return self.until - time.monotonic()
+
+    def trace(self, event: str, _info: Mapping[str, Any]) -> None:
+        """Told by the HTTP library of each of its steps."""
+        if event.endswith("send_request_body.started"):
+            self.sending_since = time.monotonic()
+        elif event.endswith("send_request_body.complete"):
+            self.until += time.monotonic() - self.sending_since
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where a server is and what opens it; `url_setting` and `key_setting` are named in errors."""
+
+    url: str
+    url_setting: str
+    key: SecretStr | None
+    key_setting: str
+    model_setting: str
+    key_header: str = "Authorization"
+    key_prefix: str = "Bearer "
+
+
+class Endpoint:
+    """One server. Not for sharing between threads."""
+
+    def __init__(self, door: Door, timeout_seconds: float) -> None:
+        self._door, self._timeout_seconds = door, timeout_seconds
+        self.url = _checked_url(door)
+        self.where = self.url.netloc.decode("ascii")
+        self._key = _checked_key(door)
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if self._key:
+            headers[door.key_header] = f"{door.key_prefix}{self._key}"
+        self._client = httpx.Client(headers=headers, follow_redirects=False)
+
+    def model_id(self, name: str) -> str:
+        """Provenance: only the server knows which weights it runs, so its address stands for the revision."""
+        printable = "".join(each for each in name.strip()[:100] if each.isprintable())
+        return f"{printable}@{self.where}"
+
+    def stated_id(self, told: Mapping[str, Any], asked: str, key: str = "model") -> str:
+        """The name that the answer gives, else the one that was asked for."""
+        stated = told.get(key)
+        return self.model_id(stated if isinstance(stated, str) and stated.strip() else asked)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Answer], T],
+        *,
+        retries: int = QUICK_RETRIES,
+        **parts: Any,
+    ) -> T:
+        """Ask until `read` can make sense of the answer. `parts`: headers, json, content, data, files (httpx)."""
+        clock = _Clock(time.monotonic() + self._timeout_seconds)
+        tries, nonsense = 0, 0
+        while True:
+            tries += 1
+            try:
+                return read(self._try(method, path, clock, parts))
+            except NonsenseError as error:
+                nonsense += 1
+                if nonsense > min(1, retries):
+                    raise NonsenseError(f"{self.where}: {error.message}", fix=self._model_fix()) from error
+            except _AgainError as error:
+                pause = self._pause(error, tries)
+                if tries > retries or pause > min(LONGEST_WAIT_SECONDS, clock.left_seconds):
+                    raise ModelBusyError(f"{self.where}: {error}") from error
+                time.sleep(pause)
+
+    def _pause(self, error: _AgainError, tries: int) -> float:
+        if error.after_seconds is not None:
+            return error.after_seconds
+        step = min(0.5, self._timeout_seconds / 20) * 2.0 ** (tries - 1)
+        return step * random.uniform(0.5, 1.5)  # noqa: S311 - so that many workers do not come back at once
+
+    def _try(self, method: str, path: str, clock: _Clock, parts: Mapping[str, Any]) -> Answer:
+        patience = max(0.01, clock.left_seconds)
+        timeout = httpx.Timeout(patience, connect=min(LONGEST_CONNECT_SECONDS, patience))
+        url = self.url.copy_with(raw_path=self.url.raw_path.rstrip(b"/") + path.encode("ascii"))
+        try:
+            request = self._client.build_request(
+                method, url, timeout=timeout, extensions={"trace": clock.trace}, **parts
+            )
+            response = self._client.send(request, stream=True)
+            try:
+                return self._take(response, clock)
+            finally:
+                response.close()
+        except httpx.TimeoutException as error:
+            raise _AgainError(f"no answer within {self._timeout_seconds:g} seconds") from error
+        except httpx.TransportError as error:
+            raise _AgainError(f"the connection failed ({error or type(error).__name__})") from error
+        except httpx.DecodingError as error:
+            raise NonsenseError("the answer cannot be decoded") from error
+
+    def _take(self, response: httpx.Response, clock: _Clock) -> Answer:
+        body = bytearray()
+        for chunk in response.iter_bytes(65536):
+            body += chunk
+            if len(body) > LARGEST_ANSWER_BYTES:
+                raise NonsenseError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")
+            if clock.left_seconds < 0:
+                raise _AgainError(f"no whole answer within {self._timeout_seconds:g} seconds")
+        if response.is_success:
+            return Answer(response.headers, bytes(body))
+        raise self._failure(response, bytes(body))
+
+    def _failure(self, response: httpx.Response, body: bytes) -> Exception:
+        status = response.status_code
+        if status == 429:
+            after = retry_after_seconds(response.headers.get("Retry-After"))
+            told = f" for {after:.0f} more seconds" if after is not None else ""
+            return _AgainError(f"too many requests (429){told}", after)
+        if status >= 500 or status in AGAIN:
+            return _AgainError(f"the server failed ({status}){self._reason(body)}")
+        if status in (401, 403):  # their own words may repeat the key
+            setting = self._door.key_setting
+            fix = f"set {setting}" if self._key is None else f"check {setting}: it is refused"
+            return RefusedError(f"{self.where} refuses us ({status})", status=status, fix=fix)
+        if 300 <= status < 400:
+            fix = f"set {self._door.url_setting} to the final address"
+            return RefusedError(f"{self.where} sends us elsewhere ({status})", status=status, fix=fix)
+        reason = f"{self.where} refuses the request ({status}){self._reason(body)}"
+        return RefusedError(reason, status=status, fix=self._model_fix())
+
+    def _model_fix(self) -> str:
+        return f"check {self._door.url_setting} and {self._door.model_setting}"
+
+    def _reason(self, body: bytes) -> str:
+        """What the server says about it, short, on one line, without our key."""
+        try:
+            told = json.loads(body)
+            error = told.get("error", told) if isinstance(told, dict) else told
+            said = error.get("message") if isinstance(error, dict) else error
+        except (ValueError, RecursionError):
+            return ""
+        line = " ".join(str(said or "").split())[:300]
+        if self._key:
+            line = line.replace(self._key, "…")
+        return f": {line}" if line else ""
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """Seconds or a date, as RFC 9110 has it; None if it says nothing."""
+    if header is None:
+        return None
+    try:
+        return min(max(0.0, float(header)), 1e6) if header.strip() else None
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())
+
+
+def _checked_url(door: Door) -> httpx.URL:
+    try:
+        url = httpx.URL(door.url.strip())
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ModelNotSetError(f"{door.url_setting} is no address", fix=f"set {door.url_setting}") from error
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
+        raise ModelNotSetError(
+            f"{door.url_setting} must be http(s)://host/path, without user, password or query",
+            fix=f"set {door.url_setting}, and the key as {door.key_setting}",
+        )
+    return url
+
+
+def _checked_key(door: Door) -> str | None:
+    key = door.key.get_secret_value().strip() if door.key else ""
+    if not (key.isascii() and key.isprintable()):  # the HTTP library would print it in its complaint
+        raise ModelNotSetError(f"{door.key_setting} has characters that no key has")
+    return key or None

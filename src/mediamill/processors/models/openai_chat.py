@@ -1,0 +1,69 @@
+"""What the OpenAI-compatible adapters share: the endpoint and its chat completions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mediamill.processors.models.endpoint import (
+    Answer,
+    Door,
+    Endpoint,
+    ModelNotSetError,
+    NonsenseError,
+    RefusedError,
+)
+from mediamill.settings import Settings
+
+LONGEST_TEXT_CHARACTERS = 100_000
+THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+def openai_endpoint(settings: Settings, model_setting: str) -> Endpoint:
+    """The server of the settings. There is no default: media go nowhere that nobody named."""
+    if not settings.openai_url:
+        raise ModelNotSetError(
+            "no OpenAI-compatible endpoint is set", fix="set MEDIAMILL_OPENAI_URL, up to and including /v1"
+        )
+    door = Door(
+        settings.openai_url,
+        "MEDIAMILL_OPENAI_URL",
+        settings.openai_key,
+        "MEDIAMILL_OPENAI_KEY",
+        model_setting,
+    )
+    return Endpoint(door, settings.model_timeout_seconds)
+
+
+def chat(endpoint: Endpoint, model: str, instructions: str, content: Any) -> tuple[str, str]:
+    """The text that the model writes, and the model's id. `content`: a text, or parts with images."""
+    messages = [{"role": "system", "content": instructions}, {"role": "user", "content": content}]
+
+    def read(answer: Answer) -> tuple[str, str]:
+        told = answer.json()
+        return chat_text(told), endpoint.stated_id(told, model)
+
+    return endpoint.ask(
+        "POST", "/chat/completions", read, json={"model": model, "messages": messages, "stream": False}
+    )
+
+
+def chat_text(told: dict[str, Any]) -> str:
+    """The text of a completion; a refusal is final."""
+    try:
+        choice = told["choices"][0]
+        message, reason = choice["message"], choice.get("finish_reason")
+        said = message.get("content")
+        refusal = message.get("refusal")
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise NonsenseError("the answer has no message") from error
+    if refusal or reason == "content_filter":
+        raise RefusedError(f"the model refuses to answer: {str(refusal or reason)[:300]}")
+    if isinstance(said, list):  # some servers answer in parts
+        said = "".join(str(part.get("text", "")) for part in said if isinstance(part, dict))
+    if not isinstance(said, str):
+        raise NonsenseError("the answer has no text")
+    text = THINKING.sub("", said[:LONGEST_TEXT_CHARACTERS]).strip()
+    if not text:
+        raise NonsenseError("the answer is empty")
+    return text
