@@ -1,0 +1,44 @@
+"""Small stand-ins of an image: a WebP of at most 768 pixels, and made from that a JPEG of at most 320.
+
+The source is opened and decoded once, as far reduced as its decoder can; nothing is ever enlarged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mediamill.media.images import WHITE, ImageFacts, Picture, fit, read_picture
+
+PREVIEW_SIDE, PREVIEW_FILE = 768, "preview.webp"
+THUMBNAIL_SIDE, THUMBNAIL_FILE = 320, "thumbnail.jpg"
+QUALITY = 80
+WEBP_EFFORT = 2  # of 6: beyond it the files get hardly smaller
+
+
+@dataclass(frozen=True, slots=True)
+class Proxies:
+    """File names relative to the folder; width and height of the preview, and facts about the source."""
+
+    preview: str
+    thumbnail: str
+    width: int
+    height: int
+    source: ImageFacts
+
+
+def make_proxies(path: Path, mime_type: str, folder: Path, *, ignore_previews: bool = False) -> Proxies:
+    """Read the source once and write both files. `ignore_previews`: develop raw photos."""
+    picture = read_picture(path, mime_type, PREVIEW_SIDE, ignore_previews=ignore_previews)
+    return write_proxies(picture, folder)
+
+
+def write_proxies(picture: Picture, folder: Path) -> Proxies:
+    """Both files from an image that is in memory."""
+    preview = fit(picture.image, PREVIEW_SIDE).copy_memory()
+    (folder / PREVIEW_FILE).write_bytes(preview.webpsave_buffer(Q=QUALITY, effort=WEBP_EFFORT, keep="none"))
+    thumbnail = fit(preview, THUMBNAIL_SIDE)
+    if thumbnail.hasalpha():  # JPEG has none
+        thumbnail = thumbnail.flatten(background=WHITE)
+    (folder / THUMBNAIL_FILE).write_bytes(thumbnail.jpegsave_buffer(Q=QUALITY, keep="none"))
+    return Proxies(PREVIEW_FILE, THUMBNAIL_FILE, preview.width, preview.height, picture.facts)
