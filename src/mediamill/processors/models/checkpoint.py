@@ -23,7 +23,7 @@ MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
 LARGEST_BYTES = 1 << 30
 Array = NDArray[Any]
-STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+STORAGES: dict[str, np.dtype[Any]] = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
 class CheckpointError(InvalidError):

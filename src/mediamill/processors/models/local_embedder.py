@@ -1,0 +1,116 @@
+"""Texts and images as vectors of one space, by MiniLM of this machine.
+
+An image's vector is made of the vectors of the words for what is in it, weighed by how likely each is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mediamill.processors.models.catalogue import find_model
+from mediamill.processors.models.contract import Pixels, Vectors
+from mediamill.processors.models.image_classes import ImageClassifier, Shares
+from mediamill.processors.models.image_objects import ObjectDetector, SeenObject
+from mediamill.processors.models.installed import model_folder
+from mediamill.processors.models.sessions import open_session
+from mediamill.settings import Settings
+
+NAME = "minilm-l6-v2"
+DIMENSIONS = 384
+MOST_TOKENS = 256
+MOST_CHARACTERS = 10_000  # far more than the tokens that count
+BATCH = 32
+CLASSES = 8  # the likeliest, of which an image's vector is made
+EVENING = 0.7  # exponent that lets the less likely classes speak up
+OBJECTS_SHARE = 0.4
+PROMPT = "a photo of "
+METHOD = "labels-1"  # how vectors of images are made; part of their model's name
+
+
+class LocalTextEmbedder:
+    """Meaning of texts; English above all."""
+
+    network = False
+    dimensions = DIMENSIONS
+
+    def __init__(self, settings: Settings) -> None:
+        from tokenizers import Tokenizer
+
+        model = find_model(NAME)
+        folder = model_folder(NAME)
+        weights, tokenizer = (folder / file.name for file in model.files)
+        self.model = model.id
+        self._session = open_session(weights, settings.processor_threads)
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.enable_truncation(MOST_TOKENS)
+        self._tokenizer.enable_padding()
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """One vector a text. Texts of like length go together, so that little is padded."""
+        made = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
+            made[chosen] = self._embed([texts[number][:MOST_CHARACTERS] for number in chosen])
+        return made
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        encoded = self._tokenizer.encode_batch(texts)
+        tokens = np.array([each.ids for each in encoded], dtype=np.int64)
+        mask = np.array([each.attention_mask for each in encoded], dtype=np.int64)
+        inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        states = self._session.run(None, inputs)[0]
+        pooled = (states * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        return unit(pooled)
+
+
+class LocalImageEmbedder:
+    """Look of images, as far as the words of the two local vision models tell it."""
+
+    network = False
+    dimensions = DIMENSIONS
+
+    def __init__(self, settings: Settings) -> None:
+        self._texts = LocalTextEmbedder(settings)
+        self._classes = ImageClassifier(settings.processor_threads)
+        self._objects = ObjectDetector(settings.processor_threads)
+        self.model = f"{METHOD}+{self._texts.model}+{self._classes.model}+{self._objects.model}"
+        words = [
+            word.label if word.label == word.group else f"{word.label}, {word.group}"
+            for word in self._classes.words
+        ]
+        self._class_vectors = self._texts.embed_texts([PROMPT + word for word in words])
+        labels = [label for label in self._objects.labels if label]
+        vectors = self._texts.embed_texts([PROMPT + label for label in labels])
+        self._object_vectors = dict(zip(labels, vectors, strict=True))
+
+    def embed_images(self, images: Sequence[Pixels]) -> Vectors:
+        """One vector an image."""
+        made = [self._mix(self._classes.classify(each), self._objects.detect(each)) for each in images]
+        return unit(np.array(made, dtype=np.float32).reshape(len(made), DIMENSIONS))
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a search for images, one row."""
+        return self._texts.embed_texts([PROMPT + text])
+
+    def _mix(self, shares: Shares, objects: Sequence[SeenObject]) -> Vectors:
+        likeliest = np.argsort(shares)[::-1][:CLASSES]
+        weights = shares[likeliest] ** EVENING
+        scene = (weights[:, None] * self._class_vectors[likeliest]).sum(axis=0) / weights.sum()
+        best = {
+            each.label: each.score for each in reversed(objects)
+        }  # the surest comes first, so it is set last
+        if not best:
+            return np.asarray(scene, dtype=np.float32)
+        things = sum(score * self._object_vectors[label] for label, score in best.items()) / sum(
+            best.values()
+        )
+        return np.asarray((1 - OBJECTS_SHARE) * scene + OBJECTS_SHARE * things, dtype=np.float32)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The same directions, of length 1."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

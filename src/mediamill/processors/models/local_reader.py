@@ -1,0 +1,126 @@
+"""Text in images by PP-OCR, from the files that the package rapidocr carries.
+
+Very tall images (long screenshots) are read in overlapping pieces; else they would be shrunk until nothing is legible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mediamill.processors.models.catalogue import find_model
+from mediamill.processors.models.contract import Pixels, TextLine
+from mediamill.processors.models.installed import model_folder
+from mediamill.settings import Settings
+
+NAME = "pp-ocr-v6-small"
+LEAST_SCORE = 0.8
+LEAST_CHARACTERS = 2  # letters or digits; less than that is mostly a pattern taken for text
+LARGEST_SIDE = 2000
+WIDEST_BATCH = 1  # lines read at once: a batch takes the memory of its longest line for each
+TALL = 2.5  # height to width from which an image is read in pieces
+MOST_PIECES = 12
+LEAST_SIDE = 32
+SLENDER = 4.0  # height to width of a piece to which narrower ones are padded
+OVERLAP = 0.1  # of a piece's height
+
+
+class LocalReader:
+    """The models are loaded by the first image, once."""
+
+    network = False
+
+    def __init__(self, settings: Settings) -> None:
+        model = find_model(NAME)
+        folder = model_folder(NAME)
+        recognition, detection = (str(folder / file.name) for file in model.files)
+        self.model = model.id
+        self._engine = _open_engine(detection, recognition, settings.processor_threads)
+
+    def read(self, pixels: Pixels) -> list[TextLine]:
+        """Lines in reading order, only those that the model is sure of."""
+        lines: list[TextLine] = []
+        for piece, top, first, last in cut_pieces(pixels):
+            for line in self._read_piece(piece):
+                middle = (line.box[1] + line.box[3]) / 2 + top
+                if first <= middle < last:  # in an overlap, one piece has the say
+                    left, upper, right, lower = line.box
+                    lines.append(replace(line, box=(left, upper + top, right, lower + top)))
+        return in_reading_order(lines)
+
+    def _read_piece(self, piece: Pixels) -> list[TextLine]:
+        found = self._engine(np.ascontiguousarray(_padded(piece)[:, :, ::-1]))
+        if found.boxes is None or found.txts is None or found.scores is None:
+            return []
+        every = zip(found.txts, found.scores, found.boxes, strict=True)
+        lines = [TextLine(text.strip(), float(score), _bounds(box)) for text, score, box in every]
+        return [line for line in lines if is_sure(line)]
+
+
+def _open_engine(detection: str, recognition: str, threads: int) -> Any:
+    """The engine with our files, so that it never looks for others; it logs at its import already."""
+    logging.getLogger("RapidOCR").addFilter(lambda record: record.levelno >= logging.ERROR)
+    from rapidocr import RapidOCR
+
+    return RapidOCR(
+        params={
+            "Global.use_cls": False,  # the classifier of directions garbles long lines
+            "Global.log_level": "error",
+            "Global.max_side_len": LARGEST_SIDE,
+            "Det.model_path": detection,
+            "Rec.model_path": recognition,
+            "Rec.rec_batch_num": WIDEST_BATCH,
+            "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def is_sure(line: TextLine) -> bool:
+    """Is this text at all?"""
+    return line.score >= LEAST_SCORE and sum(map(str.isalnum, line.text)) >= LEAST_CHARACTERS
+
+
+def cut_pieces(pixels: Pixels) -> Iterator[tuple[Pixels, int, float, float]]:
+    """Pieces from top to bottom: pixels, where it starts, and the band of the image for which it has the say."""
+    height, width = pixels.shape[:2]
+    if height <= TALL * width or height <= LARGEST_SIDE / 2:
+        yield pixels, 0, -1, height + 1
+        return
+    step = max(2 * width, LARGEST_SIDE // 2, -(-height // MOST_PIECES))
+    margin = int(step * OVERLAP)
+    for start in range(0, height, step):
+        top, bottom = max(0, start - margin), min(height, start + step + margin)
+        is_last = start + step >= height
+        yield pixels[top:bottom], top, start if start else -1, height + 1 if is_last else start + step
+
+
+def _padded(piece: Pixels) -> Pixels:
+    """A piece that is not too slender: the engine would blow it up until its short side is long enough."""
+    height, width = piece.shape[:2]
+    below = max(0, LEAST_SIDE - height, int(width / SLENDER) - height)
+    beside = max(0, LEAST_SIDE - width, int(height / SLENDER) - width)
+    return np.pad(piece, ((0, below), (0, beside), (0, 0)), mode="edge") if below or beside else piece
+
+
+def _bounds(box: Any) -> tuple[float, float, float, float]:
+    corners = np.asarray(box, dtype=np.float64)
+    left, top = corners.min(axis=0)
+    right, bottom = corners.max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def in_reading_order(lines: list[TextLine]) -> list[TextLine]:
+    """Row by row from the top, each row from the left. A line belongs to a row if its middle lies within the row."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda each: each.box[1] + each.box[3]):
+        middle = (line.box[1] + line.box[3]) / 2
+        if rows and rows[-1][0].box[1] <= middle <= rows[-1][0].box[3]:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda each: each.box[0])]

@@ -1,0 +1,23 @@
+"""ONNX Runtime sessions as a child process wants them: few threads, no spinning, no words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+ERRORS_ONLY = 3
+
+
+def open_session(path: Path, threads: int) -> onnxruntime.InferenceSession:
+    """A session on the CPU. Waiting threads sleep: they would steal time from the other children."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = ERRORS_ONLY
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
