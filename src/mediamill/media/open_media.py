@@ -53,7 +53,11 @@ def open_media(path: Path, mime_type: str | None = None) -> InputContainer:
     with as_damage(mime_type):
         # `file:` because a name may look like an address.
         name = f"file:{path.absolute()}"
-        return av.open(name, "r", format=reader, options=OPTIONS, metadata_errors="replace")
+        container = av.open(name, "r", format=reader, options=OPTIONS, metadata_errors="replace")
+    if not container.streams:
+        container.close()
+        raise DamagedMediaError(f"the {mime_type} file is damaged: there is nothing in it")
+    return container
 
 
 def type_of(path: Path) -> str:
