@@ -65,6 +65,11 @@ class Settings(BaseSettings):
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
     )
+    child_idle_seconds: float = Field(
+        default=300,
+        gt=0,
+        description="A child process that has had no job for so long is ended; the next job starts one again.",
+    )
 
     # processors
     speech: Literal["local", "openai", "hub"] = Field(

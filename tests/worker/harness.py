@@ -79,4 +79,5 @@ def everything_in(folder: Path) -> list[Path]:
 
 
 def folders(scratch: Path) -> list[Path]:
-    return [folder for home in homes(scratch) for folder in home.iterdir()]
+    """Of jobs; each child has one for temporary files besides."""
+    return [folder for home in homes(scratch) for folder in home.iterdir() if folder.name.isdigit()]

@@ -48,20 +48,24 @@ MOODY = """
 from pathlib import Path
 from mediamill.testing.scripted import ScriptedProcessor
 
-def make():
+def make(mime_types, timeout_seconds):
     if Path({flag!r}).exists():
         raise RuntimeError("the model is missing")
-    return ScriptedProcessor()
+    return ScriptedProcessor(mime_types, timeout_seconds)
 """
 
 
-async def test_a_processor_that_cannot_be_loaded_says_so_at_the_start(tmp_path: Path, moody: Moody) -> None:
+async def test_a_processor_that_cannot_be_loaded_says_so_to_the_first_job(
+    tmp_path: Path, moody: Moody
+) -> None:
     moody.fail()
     sandbox = Sandbox("moody", size=2, limits=GENEROUS, scratch=tmp_path / "scratch")
-    async with asyncio.timeout(30):
+    await sandbox.start()
+    async with asyncio.timeout(60):
         with pytest.raises(ProcessorStartError, match="the model is missing") as caught:
-            await sandbox.start()
+            await do(sandbox)
     assert "moody.py" in (caught.value.traceback or "")
+    await sandbox.close()
     assert everything_in(tmp_path / "scratch") == []
 
 
@@ -71,6 +75,7 @@ async def test_a_processor_that_cannot_be_loaded_again_is_tried_until_it_can(
     sandbox = Sandbox("moody", size=1, spare=0, limits=GENEROUS, scratch=tmp_path / "scratch")
     await sandbox.start()
     try:
+        await do(sandbox)
         moody.fail()
         with pytest.raises(ProcessorCrashedError, match="exit code"):
             await do(sandbox, "exit")

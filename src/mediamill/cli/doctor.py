@@ -61,9 +61,16 @@ async def _examine() -> dict[str, Any]:
         "disk": _disk(settings.data_folder),
         "database": database,
         "tools": {name: find_tool(name, option) for name, option in TOOLS.items()},
+        "children": _children(),
         "models": [],
         "warnings": _warnings(database),
     }
+
+
+def _children() -> str:
+    from mediamill.worker.confine import told
+
+    return told()
 
 
 def _versions() -> dict[str, str | None]:
@@ -171,6 +178,7 @@ def _print(facts: dict[str, Any]) -> None:
     sections: dict[str, dict[str, Any]] = {
         "versions": facts["versions"],
         "machine": {
+            "children": facts["children"],
             "system": machine["system"],
             "processors": machine["processors"],
             "memory": f"{size(memory)}, {size(machine['memory_available_bytes'])} available"

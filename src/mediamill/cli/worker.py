@@ -39,6 +39,7 @@ def worker(
     async def run() -> None:
         async with open_app(settings, name="mediamill worker", wait_seconds=math.inf, keep=True) as app:
             plan = WorkerPlan(data_folder=settings.data_folder, flight=flight)
+            plan.child_idle_seconds = settings.child_idle_seconds
             plan.name = name or settings.worker_name or plan.name
             plan.pools = tuple(
                 item for item in (pools or settings.worker_pools).replace(" ", "").split(",") if item

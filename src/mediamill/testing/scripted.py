@@ -55,7 +55,7 @@ def _write_files(given: ProcessorInput) -> Mapping[str, str]:
         (given.folder / name).write_text(text)
     for name, (kind, target) in given.payload.get("links", {}).items():
         link = given.folder / name
-        link.hardlink_to(target) if kind == "hard" else link.symlink_to(target)
+        link.hardlink_to(given.folder / target) if kind == "hard" else link.symlink_to(target)
     claimed: Mapping[str, str] = given.payload.get("claim_files", {})
     return {**{name: name for name in files}, **claimed}
 

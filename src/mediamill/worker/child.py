@@ -24,6 +24,7 @@ import msgspec
 from mediamill.errors import GiveUpError, MediamillError
 from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput, WrongTypeError
 from mediamill.processors.registry import load_processor
+from mediamill.worker.confine import confine, confine_files
 from mediamill.worker.messages import (
     HEADER,
     Done,
@@ -220,7 +221,9 @@ def main(arguments: list[str]) -> None:
     link = Link(socket.socket(fileno=plan.descriptor))
     try:
         set_limits(plan.memory_bytes, plan.file_bytes)
+        confine_files(Path(plan.folder))
         processor = load_processor(plan.processor, plan.mime_types, plan.timeout_seconds)
+        confine(processor, Path(plan.folder))
     except BaseException as error:
         link.send(frame(failure(error, 0, False)))
         os._exit(1)

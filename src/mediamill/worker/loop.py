@@ -46,6 +46,7 @@ class WorkerPlan:
     gpu: bool = False
     data_folder: Path = Path("data")
     flight: FlightLog | None = None
+    child_idle_seconds: float = 300
 
 
 class Worker:
@@ -63,7 +64,7 @@ class Worker:
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._crashed: BaseException | None = None
-        self._runner = Runner(engine, plan.data_folder)
+        self._runner = Runner(engine, plan.data_folder, plan.child_idle_seconds)
         self._listener = Listener(
             database.url, CHANNELS, self._hear, name=f"worker {plan.name}", on_connected=self._show_life
         )
@@ -195,7 +196,7 @@ class Worker:
         lane.paused = self._resting
         self._lanes[pool.name] = lane
         lane.start()
-        self._spawn(self._runner.warm_up(pool))
+        self._spawn(self._runner.prepare(pool))
 
     async def _retire(self, lane: Lane) -> None:
         """Its pool is no more: it finishes what runs. A new pool of that name may have come meanwhile."""

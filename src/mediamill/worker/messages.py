@@ -24,6 +24,7 @@ class Start(msgspec.Struct, frozen=True):
     parent: int  # process id
     memory_bytes: int
     file_bytes: int
+    folder: str  # the only one to write to
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):

@@ -105,8 +105,9 @@ class LaneRun:
 class Runner:
     """Runs a job: the handler of its kind here, or else the processor of its pool in a child process."""
 
-    def __init__(self, engine: Engine, data_folder: Path) -> None:
+    def __init__(self, engine: Engine, data_folder: Path, child_idle_seconds: float = 300) -> None:
         self._engine = engine
+        self._child_idle_seconds = child_idle_seconds
         self._data, self._scratch = data_folder, data_folder / "scratch"
         self._sandboxes: dict[str, Sandbox] = {}
         self._starting = asyncio.Lock()
@@ -140,8 +141,8 @@ class Runner:
         file = find_input(self._data, payload)
         return SandboxJob(payload, run.job.mime_type, file, run.checkpoint, run.job.attempts)
 
-    async def warm_up(self, pool: Pool) -> None:
-        """Have the children of a pool ready before the first job comes."""
+    async def prepare(self, pool: Pool) -> None:
+        """Find out now, not with the first job, whether there is such a processor."""
         if pool.processor is not None:
             try:
                 await self._sandbox(pool)
@@ -183,6 +184,7 @@ class Runner:
                 limits=limits,
                 scratch=self._scratch,
                 mime_types=pool.matches,
+                idle_seconds=self._child_idle_seconds,
             )
             await sandbox.start()
             self._sandboxes[pool.name] = sandbox

@@ -1,7 +1,9 @@
 """A pool of warm child processes for one processor: a child that hangs, eats memory or dies costs one job.
 
-`size` jobs run at once; one more child waits as a spare, so that a slot whose child was killed is back at
-once, however long the processor takes to load. Children are used last in, first out: that keeps one hot.
+Up to `size` jobs run at once, each in a child that is started when it is first needed. A child that is lost is
+replaced at once. Once one was lost with its job, or a job has used up half of its time, one more child waits as a
+spare: the slot of the next that is killed is back at once, however long the processor takes to load. Children
+are used last in, first out: that keeps one hot, and those that nobody has needed for a while are ended.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mediamill.clock import wait_at_most
 from mediamill.errors import UnavailableError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.processors.registry import find_processor
+from mediamill.worker.confine import tell_once
 from mediamill.worker.failures import (
     InvalidOutputError,
     MemoryLimitError,
@@ -49,6 +52,7 @@ __all__ = [
 ]
 
 REAP_SECONDS = 5.0
+TEND_SECONDS = 0.5
 Keep = Callable[[Path, ProcessorOutput], Awaitable[None]]
 
 
@@ -77,9 +81,14 @@ class Sandbox:
         mime_types: tuple[str, ...] = (),
         max_jobs_per_child: int = 10_000,
         start_seconds: float = 120,
+        idle_seconds: float = 300,
     ) -> None:
         self.processor, self.mime_types = processor, mime_types
         self._size, self._limits, self._spare = size, limits, spare
+        self._idle_seconds = idle_seconds
+        self._needed = 0  # children at once, so far, less those that idled too long
+        self._spares = 0  # beyond those
+        self._tending: asyncio.TimerHandle | None = None
         self._scratch, self._max_jobs, self._start_seconds = scratch, max_jobs_per_child, start_seconds
         self._home: Home | None = None
         self._numbers = itertools.count(1)
@@ -90,7 +99,6 @@ class Sandbox:
         self._start_failures = 0
         self._retry: asyncio.TimerHandle | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
-        self._first_start: asyncio.Future[None] | None = None  # only while start() waits
 
     @property
     def limits(self) -> Limits:
@@ -118,30 +126,24 @@ class Sandbox:
         return max(0, self._size - self._running - len(self._waiting))
 
     async def start(self) -> None:
-        """Clear what dead workers left, start the children, and wait until they have loaded the processor."""
+        """Clear what dead workers left. Children come with the first jobs."""
         find_processor(self.processor)
+        self._loop = asyncio.get_running_loop()
         try:
             await asyncio.to_thread(clear_leftovers, self._scratch)
             self._home = Home(self._scratch)
         except OSError as error:
             raise UnavailableError(f"the scratch folder {self._scratch} cannot be used: {error}") from error
-        self._first_start = asyncio.get_running_loop().create_future()
-        try:
-            self._fill()
-            await self._first_start
-        except BaseException:
-            await self.close()
-            raise
-        finally:
-            self._first_start = None
+        tell_once()
 
     async def close(self) -> None:
         """Kill all children at once. Jobs that still run or wait fail with SandboxClosedError."""
         home, self._home = self._home, None
         if home is None:
             return
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._tending):
+            if timer is not None:
+                timer.cancel()
         closed = SandboxClosedError()
         for waiter in self._waiting:
             if not waiter.done():
@@ -198,10 +200,13 @@ class Sandbox:
 
     async def _clear(self, folder: str, child: WarmChild | None = None) -> None:
         """Remove a scratch folder, even if the caller is cancelled meanwhile."""
-        task = asyncio.create_task(_remove_when_dead(folder, child))
+        await asyncio.shield(self._start_cleaning(folder, child))
+
+    def _start_cleaning(self, folder: str, child: WarmChild | None) -> asyncio.Task[None]:
+        task = self._loop.create_task(_remove_when_dead(folder, child))
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
-        await asyncio.shield(task)
+        return task
 
     def _open_home(self) -> Home:
         if self._home is None:
@@ -228,6 +233,7 @@ class Sandbox:
         self._open_home()
         waiter: asyncio.Future[WarmChild] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
+        self._meet_demand()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -250,6 +256,7 @@ class Sandbox:
             if self._is_spent(child):
                 child.end(_RETIRED)
             else:
+                child.idle_since = self._loop.time()
                 self._idle.append(child)
         self._serve()
 
@@ -262,57 +269,84 @@ class Sandbox:
         had, now = child.plan.limits, self._limits
         return had is not now and (had.memory_bytes, had.file_bytes) != (now.memory_bytes, now.file_bytes)
 
+    def _meet_demand(self) -> None:
+        self._needed = max(self._needed, min(self._size, self._running + len(self._waiting)))
+        self._fill()
+
+    def _keep_spare(self) -> None:
+        self._spares = self._spare
+        self._fill()
+
     def _fill(self) -> None:
-        """Start the children that are missing."""
-        while self._home and self._retry is None and len(self._children) < self._size + self._spare:
+        """Start the children that are missing; those that are loading count."""
+        while self._home and self._retry is None and len(self._children) < self._needed + self._spares:
             mark = f"{self._home.name}.{next(self._numbers)}."
-            plan = ChildPlan(self.processor, mark, self._limits, self._start_seconds, self.mime_types)
+            plan = ChildPlan(
+                self.processor, mark, self._limits, self._start_seconds, self._home.path, self.mime_types
+            )
             try:
+                plan.temporary_folder.mkdir(mode=0o700)
                 self._children.add(WarmChild(plan, self._on_ready, self._on_gone))
             except OSError as error:
                 self._start_failed(ProcessorStartError(f"no child process can be started: {error}"))
+        if self._home and self._children and self._tending is None:
+            self._tending = self._loop.call_later(TEND_SECONDS, self._tend)
+
+    def _tend(self) -> None:
+        """Twice a second while there are children: end those that idle, prepare for one that may be killed."""
+        self._tending = None
+        now = self._loop.time()
+        for child in [each for each in self._idle if now - each.idle_since >= self._idle_seconds]:
+            self._needed = max(0, self._needed - (0 if self._spares else 1))
+            self._spares = 0
+            child.end(_RETIRED)
+        if any(child.is_late for child in self._children):
+            self._keep_spare()
+        self._fill()
 
     def _resize(self) -> None:
+        self._needed = min(self._needed, self._size)
         for child in list(self._children):
             if (child in self._idle or not child.ready) and self._is_outdated(child):
                 child.end(_RETIRED)
         while self._idle and len(self._children) > self._size + self._spare:
             self._idle[0].end(_RETIRED)
-        self._fill()
+        self._meet_demand()
         self._serve()
 
     def _on_ready(self, child: WarmChild) -> None:
         self._start_failures = 0
+        child.idle_since = self._loop.time()
         self._idle.insert(0, child)
-        if self._first_start and not self._first_start.done() and len(self._idle) >= self._size:
-            self._first_start.set_result(None)
         self._serve()
 
     def _on_gone(self, child: WarmChild, reason: Exception) -> None:
         self._children.discard(child)
+        self._start_cleaning(str(child.plan.temporary_folder), child)
         if child in self._idle:
             self._idle.remove(child)
         if not child.ready and reason is not _RETIRED and self._home:
             self._start_failed(reason)
+        elif reason is not _RETIRED:
+            self._keep_spare()
         self._fill()
 
     def _start_failed(self, reason: Exception) -> None:
         """Try again later, ever more slowly; those who wait are told, unless another child can serve them."""
         self._start_failures += 1
-        if self._first_start and not self._first_start.done():
-            self._first_start.set_exception(reason)
         if not any(child.ready for child in self._children):
             while self._waiting:
                 waiter = self._waiting.popleft()
                 if not waiter.done():
                     waiter.set_exception(reason)
+        self._needed, self._spares = len(self._children), 0  # no more attempts until a job asks for one
         if self._retry is None:
             delay = min(30.0, 0.1 * 2**self._start_failures)
             self._retry = asyncio.get_running_loop().call_later(delay, self._start_again)
 
     def _start_again(self) -> None:
         self._retry = None
-        self._fill()
+        self._meet_demand()
 
 
 _RETIRED = SandboxClosedError("the child process is replaced")

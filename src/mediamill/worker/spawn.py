@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -46,7 +47,13 @@ class ChildPlan:
     mark: str
     limits: Limits
     start_seconds: float
+    folder: Path  # the only one that it may write to
     mime_types: tuple[str, ...] = ()
+
+    @property
+    def temporary_folder(self) -> Path:
+        """For what libraries put aside; it goes when the child goes."""
+        return self.folder / f"tmp-{self.mark}"
 
 
 def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
@@ -61,7 +68,7 @@ def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket
             stderr=noise_in,
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
-            env=_environment(plan.mark),
+            env=_environment(plan),
         )
     except BaseException:
         ours.close()
@@ -86,15 +93,16 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
         os.getpid(),
         limits.memory_bytes,
         limits.file_bytes,
+        str(plan.folder),
     )
     told = msgspec.json.encode(start).decode()
     return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", told]
 
 
-def _environment(mark: str) -> dict[str, str]:
+def _environment(plan: ChildPlan) -> dict[str, str]:
     """The worker's, without its secrets: a processor sees files, never the database."""
     kept = {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
-    return {**kept, MARK: mark}
+    return {**kept, MARK: plan.mark, "TMPDIR": str(plan.temporary_folder)}
 
 
 def open_pidfd(pid: int) -> int | None:

@@ -47,6 +47,7 @@ class WarmChild:
         self.alive = True
         self.made_folder = True  # by the last job, as far as is known
         self.worn = False  # not to be given another job
+        self.idle_since = 0.0
         self.reaped = asyncio.Event()
         self._on_ready, self._on_gone = on_ready, on_gone
         self._loop = asyncio.get_running_loop()
@@ -70,6 +71,11 @@ class WarmChild:
     @property
     def busy(self) -> bool:
         return self._work is not None
+
+    @property
+    def is_late(self) -> bool:
+        """Has its job used up half of its time?"""
+        return self.busy and self._deadline - self._loop.time() < self._timeout_seconds / 2
 
     def assign(
         self, number: int, data: bytearray, limits: Limits, on_report: Callable[[Report], None]
