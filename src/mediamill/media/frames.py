@@ -1,0 +1,292 @@
+"""Frames of a stranger's video: all of them, tiny and grey, for the scene scan; or one of them, whole and upright.
+
+What cannot be decoded is left out and counted, a torn end is kept up to the tear, and times always grow.
+The scan costs little more than decoding: one scaler, kept for the whole file, makes 160 × 160 grey pixels in one
+pass; the 32 × 32 pixels and the sharpness come from those. A scaler for each frame costs 30 % of the scan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import av
+import cv2
+import numpy as np
+from av.stream import Discard
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from mediamill.media.errors import MediaError, MediaTooLargeError
+from mediamill.media.open_media import as_damage, open_media, reason_of
+from mediamill.media.probe import clockwise, moving_pictures
+
+Gray = NDArray[np.uint8]  # height × width
+Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright
+
+TINY = 32
+SMALL = 160  # five times TINY: its pixels fold into the tiny ones
+MOST_PIXELS = 8192 * 4608  # of one frame
+FEW_PIXELS = 4096 * 2304  # larger frames are decoded by one thread: each more holds frames of its own
+MOST_FRAMES = 5_000_000  # 23 hours at 60 a second
+MOST_INDEX_ENTRIES = 5_000_000
+MOST_FRAMES_AFTER_SEEK = 1_500  # of one group of pictures; the last of them must do then
+MOST_PACKETS_TO_KEYFRAME = 500
+MOST_BAD_PACKETS = 20_000  # in a row; then it is not video at all
+LONGEST_STEP_SECONDS = 24 * 3600.0  # a larger step from one frame to the next is a lie
+USUAL_RATE = Fraction(25)
+
+
+class NoPictureError(MediaError):
+    """The file has no moving pictures that can be decoded."""
+
+    code = "media_without_picture"
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """One frame as the scene scan sees it."""
+
+    time_seconds: float
+    tiny: Gray  # 32 × 32
+    sharpness: float  # mean square of the Laplacian, at 160 × 160
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One frame as a person sees it."""
+
+    time_seconds: float
+    is_keyframe: bool
+    pixels: Pixels
+
+
+@dataclass(slots=True)
+class Damage:
+    """What was left out of a file so far."""
+
+    bad_packets: int = 0
+    torn: str | None = None  # why reading ended before the end
+    cut_short: bool = False  # more frames than we read
+
+    def as_facts(self) -> dict[str, object]:
+        """Only what is wrong."""
+        facts = {"bad_packets": self.bad_packets, "torn": self.torn, "cut_short": self.cut_short}
+        return {name: value for name, value in facts.items() if value}
+
+
+@dataclass(slots=True)
+class Clock:
+    """Times in seconds from the start of the file; frames without one, or with one that goes back, follow on."""
+
+    origin: float
+    step: float
+    last: float | None = field(default=None)
+
+    def read(self, frame: VideoFrame) -> float:
+        """The time of the next frame of a run."""
+        told = time_of(frame, self.origin)
+        if self.last is None:
+            self.last = max(0.0, told or 0.0)
+        elif told is not None and self.last < told <= self.last + LONGEST_STEP_SECONDS:
+            self.last = told
+        else:
+            self.last += self.step
+        return self.last
+
+
+def time_of(frame: VideoFrame, origin: float) -> float | None:
+    """What the file claims."""
+    pts = frame.pts if frame.pts is not None else frame.dts
+    return None if pts is None or frame.time_base is None else float(pts * frame.time_base) - origin
+
+
+class Footage:
+    """A video file that is open for watching; `damage` grows as it is read."""
+
+    def __init__(self, path: Path, mime_type: str | None = None, threads: int = 1) -> None:
+        self.damage = Damage()
+        self._scaler = VideoReformatter()
+        self._container = open_media(path, mime_type)
+        try:
+            with as_damage(mime_type or "video"):
+                self.stream = self._choose_stream(threads)
+        except BaseException:
+            self._container.close()
+            raise
+        rate = self.stream.average_rate or self.stream.guessed_rate
+        self.frame_seconds = float(1 / rate) if rate and 1 / 60 <= rate <= 1000 else float(1 / USUAL_RATE)
+        shape = self.stream.sample_aspect_ratio
+        self.pixel_shape = float(shape) if shape and Fraction(1, 8) <= shape <= 8 else 1.0  # width / height
+        self.origin = (self._container.start_time or 0) / av.time_base
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._container.close()
+
+    def glances(self) -> Iterator[Glance]:
+        """Every frame of the file from its start, in order of time."""
+        clock = Clock(self.origin, self.frame_seconds)
+        for count, frame in enumerate(self._frames()):
+            if count >= MOST_FRAMES:
+                self.damage.cut_short = True
+                return
+            small = self._shrink(frame)
+            yield Glance(clock.read(frame), to_tiny(small), sharpness_of(small))
+
+    def keyframe_times(self) -> list[float]:
+        """Where decoding can start, as far as the index of the file tells; empty if it has none."""
+        base = self.stream.time_base
+        entries = self.stream.index_entries
+        if not base or len(entries) > MOST_INDEX_ENTRIES:
+            return []
+        marks = (entry.timestamp for entry in entries if entry.is_keyframe and not entry.is_discard)
+        return [max(0.0, float(mark * base) - self.origin) for mark in marks]
+
+    def picture_at(self, seconds: float, longest_side: int) -> Picture | None:
+        """The frame that is shown at a time, or the last before it; None if there is none."""
+        found = self.frame_at(seconds)
+        if found is None:
+            return None
+        at, frame = found
+        return Picture(at, bool(frame.key_frame), upright(frame, longest_side, self.pixel_shape))
+
+    def frame_at(self, seconds: float) -> tuple[float, VideoFrame] | None:
+        """By seeking to the keyframe before it and decoding from there."""
+        if not self._seek(seconds):
+            return None
+        found: tuple[float, VideoFrame] | None = None
+        clock = Clock(self.origin, self.frame_seconds)
+        for count, frame in enumerate(self._frames()):
+            at = clock.read(frame)
+            if found is not None and at > seconds + self.frame_seconds / 2:
+                return found
+            found = at, frame
+            if count >= MOST_FRAMES_AFTER_SEEK:
+                return found
+        return found
+
+    def keyframe_at(self, seconds: float) -> tuple[float, VideoFrame] | None:
+        """The keyframe that the index puts at this time; nothing behind it is decoded."""
+        if not self._seek(seconds):
+            return None
+        try:
+            for packet in itertools.islice(self._container.demux(self.stream), MOST_PACKETS_TO_KEYFRAME):
+                if packet.is_keyframe:
+                    # The decoder holds frames back until later ones tell their order; the end makes it let go.
+                    frames = [*self.stream.decode(packet), *self._drain()]
+                    return (self._time_or(frames[0], seconds), frames[0]) if frames else None
+        except (av.FFmpegError, ValueError):
+            self.damage.bad_packets += 1
+        return None
+
+    def _time_or(self, frame: VideoFrame, seconds: float) -> float:
+        told = time_of(frame, self.origin)
+        return seconds if told is None else max(0.0, told)
+
+    def tiny_of(self, frame: VideoFrame) -> Gray:
+        """A frame at 32 × 32, grey."""
+        return to_tiny(self._shrink(frame))
+
+    def _choose_stream(self, threads: int) -> VideoStream:
+        stream = next(iter(moving_pictures(self._container)), None)
+        if stream is None:
+            raise NoPictureError("the file has no moving pictures that can be decoded")
+        check_size(stream.width, stream.height)
+        for other in self._container.streams:
+            if other is not stream:
+                other.discard = Discard.all
+        few = stream.width * stream.height <= FEW_PIXELS
+        stream.codec_context.thread_count = threads if few else 1
+        stream.thread_type = "FRAME" if few and threads > 1 else "SLICE"
+        # A stream may change its size on the way; the decoder must refuse what we would.
+        stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
+        return stream
+
+    def _seek(self, seconds: float) -> bool:
+        base = self.stream.time_base or Fraction(1, av.time_base)
+        target = int((max(0.0, seconds) + self.frame_seconds / 4 + self.origin) / base)
+        try:
+            self._container.seek(target, stream=self.stream, backward=True)
+        except (av.FFmpegError, OverflowError):
+            return False
+        return True
+
+    def _frames(self) -> Iterator[VideoFrame]:
+        """What can be decoded from here on. Errors of one packet cost that packet only."""
+        bad_in_a_row = 0
+        packets = self._container.demux(self.stream)
+        while True:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                return
+            except (av.FFmpegError, ValueError) as error:
+                self.damage.torn = reason_of(error)
+                yield from self._drain()
+                return
+            try:
+                frames = self.stream.decode(packet)
+                bad_in_a_row = 0
+            except MemoryError:
+                raise
+            except (av.FFmpegError, ValueError):
+                self.damage.bad_packets += 1
+                bad_in_a_row += 1
+                if bad_in_a_row >= MOST_BAD_PACKETS:
+                    self.damage.torn = "its data makes no sense"
+                    return
+                continue
+            yield from frames
+
+    def _drain(self) -> Iterator[VideoFrame]:
+        """The frames that the decoder still holds when the file ends in a tear."""
+        try:
+            yield from self.stream.decode(None)
+        except (av.FFmpegError, ValueError):
+            self.damage.bad_packets += 1
+
+    def _shrink(self, frame: VideoFrame) -> Gray:
+        check_size(frame.width, frame.height)
+        small = self._scaler.reformat(
+            frame, SMALL, SMALL, "gray", interpolation=Interpolation.AREA, threads=1
+        )
+        return np.asarray(small.to_ndarray(), np.uint8)
+
+
+def check_size(width: int, height: int) -> None:
+    """Refuse frames that would take too much memory."""
+    if width * height > MOST_PIXELS:
+        raise MediaTooLargeError(f"the video has {width} × {height} pixels; the limit is {MOST_PIXELS}")
+
+
+def to_tiny(small: Gray) -> Gray:
+    """Fold 160 × 160 into 32 × 32."""
+    return np.asarray(cv2.resize(small, (TINY, TINY), interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def sharpness_of(small: Gray) -> float:
+    """How much detail there is: blurred frames have a weak Laplacian."""
+    edges = cv2.Laplacian(small, cv2.CV_16S)
+    return round(cv2.norm(edges, cv2.NORM_L2SQR) / small.size, 3)
+
+
+def upright(frame: VideoFrame, longest_side: int, pixel_shape: float = 1.0) -> Pixels:
+    """The frame in RGB, as it is to be seen: turned, with square pixels, no larger than asked for."""
+    check_size(frame.width, frame.height)
+    width, height = frame.width * max(1.0, pixel_shape), frame.height / min(1.0, pixel_shape)
+    scale = min(1.0, longest_side / max(width, height))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    rgb = VideoReformatter().reformat(frame, *size, "rgb24", interpolation=Interpolation.AREA, threads=1)
+    return np.ascontiguousarray(np.rot90(rgb.to_ndarray(), -(clockwise(frame) // 90)))

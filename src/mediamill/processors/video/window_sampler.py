@@ -1,0 +1,84 @@
+"""A few frames that stand for a whole video, found by its index and by seeking, without decoding it all.
+
+The duration is cut into equal windows, one frame each. The index tells which keyframes lie in a window:
+
+- none (or the file has no index): the frame at its centre;
+- one: that one;
+- several: all are decoded at 32 × 32; the one nearest to their mean (least mean squared error) is typical.
+
+A video of keyframes only has thousands in a window; then 24 of them, evenly apart, speak for all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from mediamill.media.frames import Footage, Gray
+
+T = TypeVar("T")
+
+MOST_KEYFRAMES = 24  # of one window
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The frame that stands for one window."""
+
+    timestamp_ms: int
+    is_keyframe: bool
+
+
+def sample_windows(footage: Footage, duration_seconds: float, sampling_limit: int) -> list[Sample]:
+    """One frame a window, in order; windows where nothing can be decoded, or nothing new, are left out."""
+    marks = sorted(footage.keyframe_times())
+    found: dict[int, Sample] = {}
+    for start, end in windows(duration_seconds, sampling_limit):
+        inside = marks[bisect_left(marks, start) : bisect_left(marks, end)]
+        sample = sample_keyframes(footage, inside) or sample_centre(footage, (start + end) / 2)
+        if sample is not None:
+            found.setdefault(sample.timestamp_ms, sample)
+    return sorted(found.values(), key=lambda sample: sample.timestamp_ms)
+
+
+def windows(duration_seconds: float, count: int) -> list[tuple[float, float]]:
+    """The duration in equal parts."""
+    width = max(0.0, duration_seconds) / max(1, count)
+    return [(number * width, (number + 1) * width) for number in range(max(1, count))]
+
+
+def sample_centre(footage: Footage, seconds: float) -> Sample | None:
+    """The frame at a time."""
+    found = footage.frame_at(seconds)
+    return None if found is None else Sample(round(found[0] * 1000), bool(found[1].key_frame))
+
+
+def sample_keyframes(footage: Footage, marks: Sequence[float]) -> Sample | None:
+    """The most typical of some keyframes; a single one is taken without a look at the others."""
+    times: list[float] = []
+    tinies: list[Gray] = []
+    for mark in spread(marks, MOST_KEYFRAMES):
+        if (found := footage.keyframe_at(mark)) is not None:
+            times.append(found[0])
+            tinies.append(footage.tiny_of(found[1]))
+    if not times:
+        return None
+    return Sample(round(times[most_typical(tinies)] * 1000), is_keyframe=True)
+
+
+def most_typical(tinies: Sequence[Gray]) -> int:
+    """The number of the picture nearest to the mean of all; the first of equals."""
+    stack = np.stack(tinies).astype(np.float32)
+    errors = ((stack - stack.mean(axis=0)) ** 2).mean(axis=(1, 2))
+    return int(errors.argmin())
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """At most so many of them, evenly apart."""
+    if len(items) <= count:
+        return list(items)
+    return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
