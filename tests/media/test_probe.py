@@ -136,6 +136,19 @@ def test_a_wave_file_that_claims_more_than_it_has_is_not_believed(tmp_path: Path
     assert probe(tmp_path / "cut").duration_seconds == pytest.approx(2, abs=0.2)
 
 
+def test_a_large_file_without_an_index_is_not_read_to_its_end(tmp_path: Path) -> None:
+    note = make_film(tmp_path / "note", "amr", None, "libopencore_amrnb", rate=8000, seconds=10).read_bytes()
+    (tmp_path / "large").write_bytes(note + note[6:] * (20_000_000 // len(note)))
+    before = read_bytes()
+    seconds = probe(tmp_path / "large").duration_seconds
+    assert read_bytes() - before < 8_000_000
+    assert seconds == pytest.approx(20_000_000 / (len(note) / 10), rel=0.1)
+
+
+def read_bytes() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:8\n#EXTINF:8,\n{other}\n#EXT-X-ENDLIST\n"
 CONCAT = "ffconcat version 1.0\nfile '{other}'\n"
 

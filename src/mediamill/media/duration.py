@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 MICROSECONDS = 1_000_000
 TAIL_SECONDS = 3.0
 MOST_PACKETS = 1000
+# These have no index: a seek reads all that comes before. In a large file their claim stands, if it can be true.
+SLOW_TO_SEEK = {"mp3", "aac", "amr"}
+LARGE_BYTES = 16 * 1024 * 1024
+LEAST_BITS_PER_SECOND = 4000
 LONGEST_SECONDS = 10 * 365 * 86400.0
 
 
@@ -23,6 +27,8 @@ def find_duration(
     if stream is None:
         return None
     claimed = _claimed(container, stream)
+    if container.format.name in SLOW_TO_SEEK and size > LARGE_BYTES:
+        return claimed if claimed and claimed * LEAST_BITS_PER_SECOND < size * 8 else None
     checked = _by_index(container, stream, size)
     if checked is None:
         checked, is_end = _by_tail(container, stream, claimed or 0.0)
