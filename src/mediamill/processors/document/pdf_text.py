@@ -1,0 +1,117 @@
+"""The text layer of a PDF page: PDFium's characters and boxes as pieces for the layout."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from typing import Any
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
+
+from mediamill.processors.document.layout import Piece, arrange
+from mediamill.processors.document.plain import CONTROLS
+
+WORD = re.compile(r"[^\s\ufffe]+")
+LINE = re.compile(r"[^\r\n]+")
+MAX_CHARACTERS = 300_000  # of one page
+MAX_WORDS = 30_000  # whose places are looked at
+HYPHEN = "\x02"  # PDFium's mark for a word that goes on in the next line
+
+
+def page_text(page: pdfium.PdfPage) -> str:
+    """The text of a page in reading order."""
+    textpage = page.get_textpage()
+    try:
+        text = _characters(textpage)
+        pieces = _Boxes(textpage, page.get_height()).pieces(text)
+    finally:
+        textpage.close()
+    if pieces is None:
+        return _clean(text.replace(HYPHEN, "-\n"))
+    return _clean(arrange(pieces))
+
+
+def _clean(text: str) -> str:
+    return text.replace("\r\n", "\n").replace(HYPHEN, "-").translate(CONTROLS).strip("\n")
+
+
+def _characters(textpage: Any) -> str:
+    """One character per index of PDFium."""
+    count = min(textpage.count_chars(), MAX_CHARACTERS)
+    text: str = textpage.get_text_range(0, count) if count > 0 else ""
+    if len(text) == count:
+        return text
+    codes = (pdfium_c.FPDFText_GetUnicode(textpage, index) for index in range(count))
+    return "".join(
+        chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" for code in codes
+    )
+
+
+class _Boxes:
+    """Where the characters of a page are, with the height of their font."""
+
+    def __init__(self, textpage: Any, page_height: float) -> None:
+        self._textpage, self._page_height = textpage, page_height
+        self._rectangle = pdfium_c.FS_RECTF()
+        self._pointer = ctypes.byref(self._rectangle)
+
+    def pieces(self, text: str) -> list[Piece] | None:
+        """Stretches of words with no wide gap; None if the page is not to be ordered by us."""
+        pieces: list[Piece] = []
+        words = 0
+        for line in LINE.finditer(text):
+            run: list[Piece] = []
+            for word in WORD.finditer(text, line.start(), line.end()):
+                words += 1
+                if words > MAX_WORDS:
+                    return None
+                self._add(self._word(word), run, pieces)
+            if run:
+                pieces.append(_joined(run))
+        upright = sum(1 for piece in pieces if _is_upright(piece))
+        return pieces if upright * 2 >= len(pieces) else None
+
+    def _word(self, word: re.Match[str]) -> Piece:
+        first, last = self._box(word.start()), self._box(word.end() - 1)
+        return Piece(
+            word[0],
+            min(first[0], last[0]),
+            min(first[1], last[1]),
+            max(first[2], last[2]),
+            max(first[3], last[3]),
+        )
+
+    def _box(self, index: int) -> tuple[float, float, float, float]:
+        found = pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._pointer)
+        box = self._rectangle
+        if not found:
+            return 0.0, 0.0, 0.0, 0.0
+        return box.left, self._page_height - box.top, box.right, self._page_height - box.bottom
+
+    @staticmethod
+    def _add(word: Piece, run: list[Piece], pieces: list[Piece]) -> None:
+        if run:
+            before = run[-1]
+            gap = word.left - before.right
+            same_height = abs(word.bottom - before.bottom) < 0.7 * max(word.height, before.height)
+            wide = gap > 0.8 * before.height or gap < -1.5 * before.height
+            if (wide or not same_height) and word.height > 0.2:
+                pieces.append(_joined(run))
+                run.clear()
+        run.append(word)
+
+
+def _joined(words: list[Piece]) -> Piece:
+    text = " ".join(word.text for word in words)
+    return Piece(
+        text,
+        min(word.left for word in words),
+        min(word.top for word in words),
+        max(word.right for word in words),
+        max(word.bottom for word in words),
+    )
+
+
+def _is_upright(piece: Piece) -> bool:
+    return len(piece.text) < 4 or piece.right - piece.left > piece.height
