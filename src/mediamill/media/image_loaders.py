@@ -32,6 +32,7 @@ class Opened:
     bits: int
     orientation: int  # EXIF's 1 to 8
     exif: Exif
+    owner: object = None  # whose memory the pixels are in, if libvips does not know it
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,12 @@ def open_heic(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:
         heif = pi_heif.open_heif(io.BytesIO(_whole_file(descriptor, "HEIC image")))
         width, height = heif.size
         check_size("HEIC image", width, height, 6)
-        pixels = np.ascontiguousarray(np.asarray(heif))
+        pixels = np.asarray(heif)  # lives only as long as `heif`, and its rows may be padded
         exif = Exif(bytes(heif.info.get("exif") or b""))
     except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, TypeError) as error:
         raise DamagedMediaError(f"the HEIC image is damaged: {str(error)[:200]}") from error
-    image = pyvips_from(pixels, heif.info.get("icc_profile"))
-    return Opened(image, width, height, "HEIC", 1, int(heif.info.get("bit_depth") or 8), 1, exif)
+    image = pyvips_from(pixels, heif.info.get("icc_profile")).crop(0, 0, width, height)
+    return Opened(image, width, height, "HEIC", 1, int(heif.info.get("bit_depth") or 8), 1, exif, owner=heif)
 
 
 def open_bmp(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:

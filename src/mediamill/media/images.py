@@ -128,7 +128,7 @@ def _read_whole_or_torn(path: Path, loader: Loader, side: int) -> Picture:
         if not loader.survives_damage:
             raise
         picture = _read(path, loader, side, "none")
-        if _part_there(to_pixels(picture, 256)) < LEAST_PART:
+        if _part_there(to_pixels(picture)) < LEAST_PART:
             raise DamagedMediaError(f"{error.message}; most of it is missing") from error
         return picture
 
