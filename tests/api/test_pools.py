@@ -13,15 +13,15 @@ async def names(served: Served) -> list[str]:
 
 @pytest.mark.spec("E16")
 async def test_a_pool_is_changed_while_running_and_keeps_what_was_not_named(served: Served) -> None:
-    answer = await served.client.put("/api/pools/audio", json={"matches": ["audio/ogg"], "concurrency": 3})
+    answer = await served.client.put("/api/pools/voice", json={"matches": ["audio/ogg"], "concurrency": 3})
     assert answer.status_code == 200
-    await served.client.put("/api/pools/audio", json={"concurrency": 5})
+    await served.client.put("/api/pools/voice", json={"concurrency": 5})
     pools = {pool["name"]: pool for pool in (await served.client.get("/api/pools")).json()["pools"]}
-    assert (pools["audio"]["concurrency"], pools["audio"]["matches"]) == (5, ["audio/ogg"])
-    assert pools["audio"]["timeout_seconds"] == 60
+    assert (pools["voice"]["concurrency"], pools["voice"]["matches"]) == (5, ["audio/ogg"])
+    assert pools["voice"]["timeout_seconds"] == 60
     job = await served.enqueue(mime_type="audio/ogg", kind="scripted.inline")
-    assert (await served.client.get(f"/api/jobs/{job}")).json()["pool"] == "audio"
-    assert (await served.client.delete("/api/pools/audio")).status_code == 200
+    assert (await served.client.get(f"/api/jobs/{job}")).json()["pool"] == "voice"
+    assert (await served.client.delete("/api/pools/voice")).status_code == 200
     assert (await served.client.get(f"/api/jobs/{job}")).json()["pool"] == "default"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -71,7 +72,13 @@ def start_process(*words: object, **settings: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_listen_to_ctrl_c,
     )
+
+
+def _listen_to_ctrl_c() -> None:
+    """Whoever runs the tests in the background has told them, and so their children, to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def finish_process(process: subprocess.Popen[str], limit_seconds: float = 60) -> Said:

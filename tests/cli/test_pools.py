@@ -20,9 +20,10 @@ async def _pools(mediamill: Mediamill) -> dict[str, Any]:
 @pytest.mark.spec("E16")
 async def test_a_pool_is_made_changed_and_dropped(mediamill: Mediamill) -> None:
     words = ("matches=video/mp4,video/quicktime", "processor=scripted", "lease_seconds=1800", "retry=false")
-    await mediamill("pools", "set", "video", *words)
-    await mediamill("pools", "set", "video", "concurrency=3")
-    pool = (await mediamill("pools", "show", "video", "--json")).json
+    before = list(await _pools(mediamill))
+    await mediamill("pools", "set", "films", *words)
+    await mediamill("pools", "set", "films", "concurrency=3")
+    pool = (await mediamill("pools", "show", "films", "--json")).json
     assert pool["matches"] == ["video/mp4", "video/quicktime"]
     assert (pool["processor"], pool["lease_seconds"], pool["retry"], pool["concurrency"]) == (
         "scripted",
@@ -32,9 +33,9 @@ async def test_a_pool_is_made_changed_and_dropped(mediamill: Mediamill) -> None:
     )
     assert pool["timeout_seconds"] == 60
     await mediamill("jobs", "add", "scripted.inline", "--mime-type", "video/mp4")
-    assert (await mediamill("jobs", "show", 1, "--json")).json["pool"] == "video"
-    assert (await mediamill("pools", "drop", "video", "--yes")).code == 0
-    assert list(await _pools(mediamill)) == ["scripted", "default"]
+    assert (await mediamill("jobs", "show", 1, "--json")).json["pool"] == "films"
+    assert (await mediamill("pools", "drop", "films", "--yes")).code == 0
+    assert list(await _pools(mediamill)) == before
     assert (await mediamill("jobs", "show", 1, "--json")).json["pool"] == "default"
 
 
@@ -48,7 +49,7 @@ async def test_a_pool_is_made_changed_and_dropped(mediamill: Mediamill) -> None:
         (("drop", "nowhere", "--yes"), "there is no pool named nowhere"),
         (
             ("set", "video", "matches=a/b", "processor=scriptd"),
-            "there is no processor 'scriptd'; there are scripted",
+            "there is no processor 'scriptd'; there are audio, corrupt",
         ),
         (("set", "video", "matches=scripted.run"), "scripted.run is matched by"),
         (("set", "default", "concurrency=0"), "concurrency must be between 1 and"),
@@ -81,7 +82,7 @@ async def test_every_fault_is_named_at_once(mediamill: Mediamill) -> None:
 async def test_what_show_prints_can_be_set_again_from_a_file(mediamill: Mediamill, tmp_path: Path) -> None:
     file = tmp_path / "pools.json"
     pools = (await mediamill("pools", "show", "--json")).json
-    pools[0]["concurrency"] = 7
+    next(pool for pool in pools if pool["name"] == "scripted")["concurrency"] = 7
     file.write_text(json.dumps(pools))
     assert (await mediamill("pools", "set", "--file", file)).code == 0
     assert (await mediamill("pools", "show", "scripted", "--json")).json["concurrency"] == 7
@@ -119,7 +120,7 @@ async def test_a_faulty_file_changes_nothing(
 async def test_an_unknown_pool_is_answered_with_those_there_are(mediamill: Mediamill) -> None:
     refused = await mediamill("pools", "show", "nowhere")
     assert refused.code == 1
-    assert "there are scripted, default" in refused.err
+    assert "there are audio, corrupt, documents, image, scripted, stickers, unsupported, video, default" in refused.err
     assert "nothing" not in (await mediamill("pools", "show")).out
 
 

@@ -144,6 +144,7 @@ async def test_following_goes_on_when_the_database_comes_back(url: str, database
             async with database.connection() as connection:
                 await tell_worker(connection, 1, name, "idle")
             line = await asyncio.to_thread(process.stdout.readline)
+            assert line, process.communicate()[1]
             assert json.loads(line)["data"]["name"] == name
             async with database.connection() as connection:
                 for session in ("mediamill command", "mediamill watch"):

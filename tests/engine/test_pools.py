@@ -93,8 +93,13 @@ async def test_an_exact_match_beats_the_catch_all_and_the_kind_beats_the_mime_ty
     async with bench.database.connection() as connection:
         rows = await connection.fetch("select pool from jobs order by id")
         depths = {row["pool"]: row["queued"] for row in await pool_depths(connection)}
-    assert [row[0] for row in rows] == ["plain", "png", "default", "default"]
-    assert depths == {"plain": 1, "png": 1, "scripted": 0, "default": 2}
+    assert [row[0] for row in rows] == ["plain", "png", "image", "default"]
+    assert {name: depth for name, depth in depths.items() if depth} == {
+        "plain": 1,
+        "png": 1,
+        "image": 1,
+        "default": 1,
+    }
 
 
 @pytest.mark.spec("E16")
@@ -158,3 +163,33 @@ async def test_a_change_counts_for_the_next_claim_while_jobs_run(bench: Bench) -
     lease = "select extract(epoch from lease_expires_at - claimed_at)::int from jobs where id = $1"
     assert [await bench.one(lease, first.id), await bench.one(lease, second.id)] == [300, 4321]
     assert (await bench.finish(first, second)).done == {first.id, second.id}
+
+
+@pytest.mark.spec("C24")
+@pytest.mark.parametrize(
+    ("mime_type", "pool"),
+    [
+        ("audio/ogg", "audio"),
+        ("video/x-matroska", "video"),
+        ("image/jpeg", "image"),
+        ("image/webp", "stickers"),
+        ("application/pdf", "documents"),
+        ("text/calendar", "documents"),
+        ("media_corrupt_audio", "corrupt"),
+        ("application/x-executable", "unsupported"),
+        ("nonsense", "unsupported"),
+        (None, "default"),
+    ],
+)
+async def test_media_go_to_the_pool_of_their_type(bench: Bench, mime_type: str | None, pool: str) -> None:
+    id_ = await bench.enqueue("test.subject", mime_type=mime_type)
+    assert await bench.one("select pool from jobs where id = $1", id_) == pool
+
+
+@pytest.mark.spec("C24")
+async def test_the_pools_of_media_have_the_limits_that_were_promised(bench: Bench) -> None:
+    async with bench.database.connection() as connection:
+        pools = {pool.name: pool for pool in await list_pools(connection)}
+    limits = {name: (pool.concurrency, pool.timeout_seconds) for name, pool in pools.items()}
+    assert limits | {"audio": (2, 300), "video": (1, 600), "image": (3, 120), "documents": (2, 120)} == limits
+    assert limits | {"stickers": (2, 60), "corrupt": (1, 10), "unsupported": (1, 10)} == limits

@@ -161,7 +161,9 @@ async def set_pools(
                 faults.append(f"two pools are named {pool.name}")
             new[pool.name] = pool
     if not faults:
-        faults = judge_pools(list(new.values()), processors)
+        # A processor that is missing here but was accepted before is no reason to refuse a change of another pool.
+        kept = {pool.processor for name, pool in old.items() if name in new and pool.processor}
+        faults = judge_pools(list(new.values()), {*processors, *kept})
     if faults:
         raise PoolInvalidError(faults)
     await _write(connection, old, new)

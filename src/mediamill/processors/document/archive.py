@@ -36,9 +36,10 @@ class _ShortReads(io.FileIO):
     """zipfile reads the whole directory at once, as large as the file says it is: not here."""
 
     def read(self, size: int | None = -1, /) -> Any:
-        if size is None or size < 0 or size > DIRECTORY_BYTES:
+        wanted = DIRECTORY_BYTES if size is None or size < 0 else size  # -1: the last few bytes of the file
+        if wanted > DIRECTORY_BYTES:
             raise MediaTooLargeError("document too large: the directory of its archive is too long")
-        return super().read(size)
+        return super().read(wanted)
 
 
 class Archive:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,14 @@ import numpy as np
 from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.contract import Pixels, TextLine
 from mediamill.processors.models.installed import model_folder
+from mediamill.processors.models.sessions import open_session
 from mediamill.settings import Settings
 
 NAME = "pp-ocr-v6-small"
 LEAST_SCORE = 0.8
 LEAST_CHARACTERS = 2  # letters or digits; less than that is mostly a pattern taken for text
 LARGEST_SIDE = 2000
-WIDEST_BATCH = 1  # lines read at once: a batch takes the memory of its longest line for each
+LINES_AT_ONCE = 1  # more cost the same time, and each the memory of the longest
 TALL = 2.5  # height to width from which an image is read in pieces
 MOST_PIECES = 12
 LEAST_SIDE = 32
@@ -30,14 +32,14 @@ OVERLAP = 0.1  # of a piece's height
 
 
 class LocalReader:
-    """The models are loaded by the first image, once."""
+    """The models are loaded here, once."""
 
     network = False
 
     def __init__(self, settings: Settings) -> None:
         model = find_model(NAME)
         folder = model_folder(NAME)
-        recognition, detection = (str(folder / file.name) for file in model.files)
+        recognition, detection = (folder / file.name for file in model.files)
         self.model = model.id
         self._engine = _open_engine(detection, recognition, settings.processor_threads)
 
@@ -61,23 +63,24 @@ class LocalReader:
         return [line for line in lines if is_sure(line)]
 
 
-def _open_engine(detection: str, recognition: str, threads: int) -> Any:
-    """The engine with our files, so that it never looks for others; it logs at its import already."""
+def _open_engine(detection: Path, recognition: Path, threads: int) -> Any:
+    """The engine with sessions of ours, so that it looks for no other files and its threads do not spin."""
     logging.getLogger("RapidOCR").addFilter(lambda record: record.levelno >= logging.ERROR)
+    from omegaconf import flag_override
     from rapidocr import RapidOCR
 
-    return RapidOCR(
+    engine = RapidOCR(
         params={
             "Global.use_cls": False,  # the classifier of directions garbles long lines
             "Global.log_level": "error",
             "Global.max_side_len": LARGEST_SIDE,
-            "Det.model_path": detection,
-            "Rec.model_path": recognition,
-            "Rec.rec_batch_num": WIDEST_BATCH,
-            "EngineConfig.onnxruntime.intra_op_num_threads": threads,
-            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "Rec.rec_batch_num": LINES_AT_ONCE,
         }
     )
+    for part, path in ((engine.cfg.Det, detection), (engine.cfg.Rec, recognition)):
+        with flag_override(part, "allow_objects", True):
+            part.session = open_session(path, threads)
+    return engine
 
 
 def is_sure(line: TextLine) -> bool:

@@ -65,6 +65,7 @@ class WhisperSpeech:
 
     def __init__(self, model: str, whisper: WhisperModel) -> None:
         self.model = model
+        self.beam = BEAM
         self._whisper = whisper
 
     def transcribe(self, path: Path, *, language: str | None, on_segment: OnSegment) -> Transcript:
@@ -90,7 +91,7 @@ class WhisperSpeech:
             raise UnknownLanguageError(
                 f"the speech model {self.model} does not know the language {language!r}"
             )
-        listening = _Listening(self._whisper, language, start_seconds, on_segment, on_listened)
+        listening = _Listening(self._whisper, self.beam, language, start_seconds, on_segment, on_listened)
         with SoundReader(path) as reader:
             listening.listen(reader)
         return Transcript(
@@ -108,6 +109,7 @@ class _Listening:
     """One file that is listened to."""
 
     whisper: WhisperModel
+    beam: int
     language: str | None
     done_seconds: float
     on_segment: OnSegment
@@ -165,7 +167,7 @@ class _Listening:
         found, _ = self.whisper.transcribe(
             piece.samples,
             language=self.language,
-            beam_size=BEAM,
+            beam_size=self.beam,
             temperature=TEMPERATURES,
             condition_on_previous_text=False,
         )
