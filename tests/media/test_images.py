@@ -280,6 +280,17 @@ def test_a_gif_without_end_is_seen_by_its_first_frames(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C26")
+def test_a_gif_of_millions_of_frames_is_refused_before_they_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "endless.gif"
+    make_gif(path, 64, 64, 3)
+    with path.open("r+b") as file:
+        file.truncate(100_000_000)
+
+    with pytest.raises(MediaTooLargeError, match="100 MB"):
+        read_picture(path, "image/gif", 768)
+
+
+@pytest.mark.spec("C26")
 @pytest.mark.parametrize("strip_bytes", [10, 4_000_000_000])
 def test_a_tiff_with_lying_strips_is_damaged(tmp_path: Path, strip_bytes: int) -> None:
     path = tmp_path / "lying.tif"

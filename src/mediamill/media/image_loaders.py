@@ -16,7 +16,8 @@ from mediamill.media.errors import DamagedMediaError, MediaTooLargeError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import check_size
 
-MAX_WHOLE_FILE_BYTES = 256 * 1024 * 1024  # of formats whose file is read into memory
+MAX_HEIC_BYTES = 256 * 1024 * 1024  # the file is read into memory
+MAX_ANIMATION_BYTES = 64 * 1024 * 1024  # a frame may take 14 bytes in a file, and six times that in memory
 VIPS_LOADERS = ("Jpeg", "Png", "Webp", "Nsgif", "Tiff", "Heif")
 
 
@@ -107,6 +108,7 @@ def open_png(descriptor: int, _side: int, fail_on: str, _page: int) -> Opened:
 
 def open_webp(descriptor: int, side: int, fail_on: str, page: int) -> Opened:
     """The decoder reduces, but holds lossless and animated images as a whole."""
+    _check_file(descriptor, "WebP image", MAX_ANIMATION_BYTES)
     load = _vips("webp", descriptor)
     header = load(fail_on=fail_on, page=page)
     check_size("WebP image", header.width, header.height, 8)
@@ -117,6 +119,7 @@ def open_webp(descriptor: int, side: int, fail_on: str, page: int) -> Opened:
 
 def open_gif(descriptor: int, _side: int, fail_on: str, page: int) -> Opened:
     """As a whole: the frame, the one before it, and the canvas."""
+    _check_file(descriptor, "GIF image", MAX_ANIMATION_BYTES)
     image = _vips("gif", descriptor)(fail_on=fail_on, page=page)
     check_size("GIF image", image.width, image.height, 12)
     return _opened("GIF", image, image)
@@ -142,9 +145,11 @@ def open_heic(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:
     """By libheif with an HEVC decoder, which libvips' own lacks. It turns the image upright by itself."""
     import pi_heif
 
+    _check_file(descriptor, "HEIC image", MAX_HEIC_BYTES)
     pi_heif.options.DECODE_THREADS = 1
     try:
-        heif = pi_heif.open_heif(io.BytesIO(_whole_file(descriptor, "HEIC image")))
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            heif = pi_heif.open_heif(io.BytesIO(file.read(MAX_HEIC_BYTES)))
         width, height = heif.size
         check_size("HEIC image", width, height, 6)
         pixels = np.asarray(heif)  # lives only as long as `heif`, and its rows may be padded
@@ -182,14 +187,12 @@ def pyvips_from(pixels: Any, profile: bytes | None = None) -> pyvips.Image:
     return image
 
 
-def _whole_file(descriptor: int, what: str) -> bytes:
+def _check_file(descriptor: int, what: str, limit: int) -> None:
     size = os.fstat(descriptor).st_size
-    if size > MAX_WHOLE_FILE_BYTES:
+    if size > limit:
         raise MediaTooLargeError(
-            f"the {what} has {size / 1e6:.0f} MB; at most {MAX_WHOLE_FILE_BYTES / 1e6:.0f} MB are opened"
+            f"the file of the {what} has {size / 1e6:.0f} MB; at most {limit / 1e6:.0f} MB of this kind are opened"
         )
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        return file.read(size)
 
 
 LOADERS = {
