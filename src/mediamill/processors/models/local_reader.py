@@ -23,6 +23,7 @@ NAME = "pp-ocr-v6-small"
 LEAST_SCORE = 0.8
 LEAST_CHARACTERS = 2  # letters or digits; less than that is mostly a pattern taken for text
 LARGEST_SIDE = 2000
+MOST_PIXELS = 2_500_000  # a page at 150 dots per inch; the detection takes about 250 bytes for each
 LINES_AT_ONCE = 1  # more cost the same time, and each the memory of the longest
 TALL = 2.5  # height to width from which an image is read in pieces
 MOST_PIECES = 12
@@ -55,11 +56,12 @@ class LocalReader:
         return in_reading_order(lines)
 
     def _read_piece(self, piece: Pixels) -> list[TextLine]:
-        found = self._engine(np.ascontiguousarray(_padded(piece)[:, :, ::-1]))
+        small, scale = _shrunk(_padded(piece))
+        found = self._engine(np.ascontiguousarray(small[:, :, ::-1]))
         if found.boxes is None or found.txts is None or found.scores is None:
             return []
         every = zip(found.txts, found.scores, found.boxes, strict=True)
-        lines = [TextLine(text.strip(), float(score), _bounds(box)) for text, score, box in every]
+        lines = [TextLine(text.strip(), float(score), _bounds(box, scale)) for text, score, box in every]
         return [line for line in lines if is_sure(line)]
 
 
@@ -79,7 +81,7 @@ def _open_engine(detection: Path, recognition: Path, threads: int) -> Any:
     )
     for part, path in ((engine.cfg.Det, detection), (engine.cfg.Rec, recognition)):
         with flag_override(part, "allow_objects", True):
-            part.session = open_session(path, threads)
+            part.session = open_session(path, threads, keeps_memory=False)
     return engine
 
 
@@ -110,8 +112,20 @@ def _padded(piece: Pixels) -> Pixels:
     return np.pad(piece, ((0, below), (0, beside), (0, 0)), mode="edge") if below or beside else piece
 
 
-def _bounds(box: Any) -> tuple[float, float, float, float]:
-    corners = np.asarray(box, dtype=np.float64)
+def _shrunk(piece: Pixels) -> tuple[Pixels, float]:
+    """Pixels that the detection has memory for, and how many of the given ones each stands for."""
+    import cv2
+
+    height, width = piece.shape[:2]
+    scale = max(1.0, (height * width / MOST_PIXELS) ** 0.5)
+    if scale == 1.0:
+        return piece, scale
+    size = (max(1, int(width / scale)), max(1, int(height / scale)))
+    return np.asarray(cv2.resize(piece, size, interpolation=cv2.INTER_AREA), dtype=np.uint8), scale
+
+
+def _bounds(box: Any, scale: float) -> tuple[float, float, float, float]:
+    corners = np.asarray(box, dtype=np.float64) * scale
     left, top = corners.min(axis=0)
     right, bottom = corners.max(axis=0)
     return float(left), float(top), float(right), float(bottom)
