@@ -18,6 +18,7 @@ from mediamill.cli import (
     jobs,
     owners,
     pools,
+    process,
     up,
     version,
     worker,
@@ -34,6 +35,7 @@ def build_app() -> typer.Typer:
     )
     app.callback(context_settings={"max_content_width": 100})(_root)
     app.command("up", epilog=up.EXAMPLES)(up.up)
+    app.command("process", epilog=process.EXAMPLES)(process.process)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.add_typer(jobs.app, name="jobs")

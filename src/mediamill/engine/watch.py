@@ -52,6 +52,12 @@ async def job_states(connection: Connection, ids: Sequence[int]) -> dict[int, st
     return {row["id"]: row["state"] for row in rows}
 
 
+async def job_progress(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """State, step and percent of those of these jobs that have not ended."""
+    rows = await store.watch.job_progress.rows(connection, ids=list(ids))
+    return {row["id"]: dict(row) for row in rows}
+
+
 async def oldest_transaction(connection: Connection) -> dict[str, Any] | None:
     """The transaction that has been open for longest, if any is."""
     row = await store.watch.oldest_transaction.row(connection)

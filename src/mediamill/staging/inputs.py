@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +16,7 @@ _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 
 
 class BadFileReferenceError(GiveUpError):
-    """The payload's `file` must be {"staged": guid} or {"path": absolute path}."""
+    """The payload's `file` must be {"staged": guid}, {"path": absolute path} or {"path_base64": …}."""
 
     code = "bad_file_reference"
 
@@ -28,4 +30,17 @@ def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
             return staging_folder(data_folder) / guid
         case {"path": str(path)} if path.startswith("/") and "\0" not in path:
             return Path(path)
+        case {"path_base64": str(text)}:
+            return Path(os.fsdecode(_decode(text)))
     raise BadFileReferenceError
+
+
+def _decode(text: str) -> bytes:
+    """The bytes of a path whose name is not UTF-8."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise BadFileReferenceError from None
+    if not raw.startswith(b"/") or b"\0" in raw:
+        raise BadFileReferenceError
+    return raw

@@ -84,6 +84,10 @@ select a.id, coalesce(
 ) as state
 from unnest(:ids::bigint[]) as a (id);
 
+-- name: job_progress
+-- Those of these jobs that have not ended, and how far they are.
+select id, state, step, percent from jobs where id = any (:ids::bigint[]);
+
 -- name: list_dead
 select id, kind, pool, owner, subject_id, attempts, max_attempts, reason, error, worker_name, created_at, failed_at
 from dead_jobs
