@@ -1,0 +1,123 @@
+"""Every built-in processor keeps to the contract, by the suite that authors of plugins run against their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from PIL import Image, ImageDraw
+
+from mediamill.processors import types
+from mediamill.processors.contract import Processor
+from mediamill.processors.registry import load_processor, processor_names
+from mediamill.testing.conformance import MediaConformance, ProcessorConformance, RefusalConformance
+from tests.media.making import make_film
+
+pytestmark = pytest.mark.spec("C25", "C26")
+
+
+class Named(ProcessorConformance):
+    """A processor by the name of its entry point."""
+
+    name: ClassVar[str]
+
+    def the_processor(self) -> Processor:
+        cls = type(self)
+        if cls not in self._made:
+            self._made[cls] = load_processor(self.name, self.mime_types, self.timeout_seconds)
+        return self._made[cls]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _models_are_let_go() -> Iterator[None]:
+    yield
+    ProcessorConformance._made.clear()
+
+
+class TestImage(Named, MediaConformance):
+    name, mime_types, mime_type = "image", types.IMAGE, "image/jpeg"
+
+    def make_sample(self, path: Path) -> None:
+        image = Image.new("RGB", (200, 100), "navy")
+        ImageDraw.Draw(image).text((20, 40), "HELLO", fill="white", font_size=30)
+        image.save(path, "JPEG")
+
+
+class TestSticker(Named, MediaConformance):
+    name, mime_types, mime_type = "sticker", types.STICKER, "image/webp"
+
+    def make_sample(self, path: Path) -> None:
+        image = Image.new("RGBA", (128, 128), (0, 0, 0, 0))
+        ImageDraw.Draw(image).ellipse((10, 10, 118, 118), fill="gold")
+        image.save(path, "WEBP")
+
+
+class TestAudio(Named, MediaConformance):
+    name, mime_types, mime_type = "audio", types.AUDIO, "audio/ogg"
+
+    def make_sample(self, path: Path) -> None:
+        make_film(path, "ogg", None, "libopus")
+
+
+class TestVideo(Named, MediaConformance):
+    name, mime_types, mime_type = "video", types.VIDEO, "video/mp4"
+
+    def make_sample(self, path: Path) -> None:
+        make_film(path, "mp4", "libx264", "aac")
+
+
+class TestDocument(Named, MediaConformance):
+    name, mime_types, mime_type = "document", types.DOCUMENT, "text/html"
+
+    def make_sample(self, path: Path) -> None:
+        path.write_text("<!doctype html><title>Hello</title><h1>Hello</h1><p>World</p>")
+
+
+class TestCorrupt(Named, RefusalConformance):
+    name, mime_types, mime_type = "corrupt", ("media_corrupt_image",), "media_corrupt_image"
+
+    def make_sample(self, path: Path) -> None:
+        path.write_bytes(b"half of a download")
+
+
+class TestUnsupported(Named, RefusalConformance):
+    name, mime_types, mime_type = "unsupported", ("*/*",), "application/x-elf"
+
+    def make_sample(self, path: Path) -> None:
+        path.write_bytes(b"\x7fELF" + b"\0" * 60)
+
+
+class Stub(Named, MediaConformance):
+    """Pretends at once."""
+
+    @pytest.fixture(autouse=True)
+    def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(f"MEDIAMILL_STUB_{self.name.removeprefix('stub-').upper()}_SECONDS", "0")
+
+    def make_sample(self, path: Path) -> None:
+        path.write_bytes(b"anything")
+
+
+class TestStubImage(Stub):
+    name = "stub-image"
+
+
+class TestStubAudio(Stub):
+    name = "stub-audio"
+
+
+class TestStubVideo(Stub):
+    name = "stub-video"
+
+
+def _all(of: type[ProcessorConformance]) -> Iterator[type[ProcessorConformance]]:
+    for cls in of.__subclasses__():
+        yield cls
+        yield from _all(cls)
+
+
+def test_every_built_in_processor_is_here() -> None:
+    here = {getattr(cls, "name", None) for cls in _all(Named)}
+    assert set(processor_names()) - {"scripted"} <= here  # the scripted one misbehaves on request
