@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import av
 import cv2
@@ -76,19 +77,19 @@ def flash(seed: int, seconds: float, at: float) -> Iterator[Image]:
 def encode(
     path: Path,
     images: Iterable[Image],
-    *,
     codec: str = "libx264",
+    *,
     fps: int = FPS,
     gop: int = 24,
-    **stream_options: str,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write the images as a video; the name decides the container."""
+    fast = {"preset": "ultrafast", "crf": "20"} if codec == "libx264" else {}
     with av.open(str(path), "w") as container:
         stream: av.VideoStream | None = None
         for image in images:
             if stream is None:
-                options = {"preset": "ultrafast", "crf": "20"} if codec == "libx264" else {}
-                added = container.add_stream(codec, rate=Fraction(fps), options={**options, **stream_options})
+                added = container.add_stream(codec, rate=Fraction(fps), options={**fast, **options})
                 assert isinstance(added, av.VideoStream)
                 stream = added
                 stream.height, stream.width = image.shape[:2]

@@ -104,7 +104,7 @@ def test_frames_without_timestamps_follow_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.spec("L6")
 def test_a_torn_end_is_kept_up_to_the_tear_and_reported(tmp_path: Path) -> None:
-    whole = encode(tmp_path / "a.mp4", pan(1, 4), movflags="faststart").read_bytes()
+    encode(tmp_path / "a.mp4", pan(1, 4))
     with_index_first = tmp_path / "first.mp4"
     with (
         av.open(str(tmp_path / "a.mp4")) as source,
@@ -116,7 +116,6 @@ def test_a_torn_end_is_kept_up_to_the_tear_and_reported(tmp_path: Path) -> None:
                 packet.stream = stream
                 target.mux(packet)
     data = with_index_first.read_bytes()
-    assert len(data) > 0.8 * len(whole)
     torn = tmp_path / "torn.mp4"
     torn.write_bytes(data[: len(data) * 6 // 10])
     with Footage(torn) as footage:
@@ -210,14 +209,15 @@ def colour(pixel: Image) -> str:
 
 
 def test_pixels_that_are_not_square_are_made_square(tmp_path: Path) -> None:
-    path = encode(tmp_path / "a.mp4", [quarters()] * 2, aspect="2:1")
+    path = encode(tmp_path / "a.mp4", [quarters()] * 2, options={"aspect": "2:1"})
     with av.open(str(path)) as container:
         shape = container.streams.video[0].sample_aspect_ratio
+    assert shape == 2
     with Footage(path) as footage:
         picture = footage.picture_at(0, 1000)
     assert picture is not None
     height, width = picture.pixels.shape[:2]
-    assert width / height == pytest.approx(WIDTH / HEIGHT * float(shape or 1), rel=0.02)
+    assert width / height == pytest.approx(2 * WIDTH / HEIGHT, rel=0.02)
 
 
 @pytest.mark.parametrize("wanted", [0.0, 0.5, 2.5, 3.9])
@@ -249,7 +249,7 @@ def test_odd_sizes_and_a_single_frame_are_fine(tmp_path: Path) -> None:
 
 
 def test_keyframes_come_from_the_index(tmp_path: Path) -> None:
-    path = encode(tmp_path / "a.mp4", pan(1, 6), gop=2 * FPS, sc_threshold="0", bf="0")
+    path = encode(tmp_path / "a.mp4", pan(1, 6), gop=2 * FPS, options={"sc_threshold": "0", "bf": "0"})
     with Footage(path) as footage:
         assert footage.keyframe_times() == pytest.approx([0, 2, 4], abs=0.01)
         for mark in footage.keyframe_times():
@@ -275,9 +275,7 @@ print(number + 1, (peak() - early) // 1024)
 @pytest.mark.spec("C26")
 def test_memory_is_flat_over_a_file_of_a_gigabyte(tmp_path: Path) -> None:
     picture = np.ascontiguousarray(view(texture(1, 1280, 720), 0, 0, 1280, 720))
-    path = repeat_frame(
-        encode(tmp_path / "short.avi", [picture], codec="rawvideo"), tmp_path / "long.avi", 740
-    )
+    path = repeat_frame(picture, tmp_path / "long.avi", 740)
     assert path.stat().st_size > 1_000_000_000
     done = subprocess.run(
         [sys.executable, "-c", SCAN_A_LONG_FILE, str(path)], capture_output=True, text=True, check=True
@@ -288,14 +286,17 @@ def test_memory_is_flat_over_a_file_of_a_gigabyte(tmp_path: Path) -> None:
     assert grown_megabytes < 50
 
 
-def repeat_frame(short: Path, path: Path, count: int) -> Path:
-    """The first packet of a video over and over: no time is spent on encoding."""
-    with av.open(str(short)) as source, av.open(str(path), "w") as target:
-        data = bytes(next(source.demux(video=0)))
-        stream = target.add_stream_from_template(source.streams.video[0])
+def repeat_frame(picture: Image, path: Path, count: int) -> Path:
+    """The same uncompressed frame over and over: no time is spent on encoding."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("rawvideo", rate=FPS)
+        stream.height, stream.width = picture.shape[:2]
+        stream.pix_fmt = "yuv420p"
+        first, *_ = stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24"))
+        data = bytes(first)
         for number in range(count):
             packet = av.Packet(data)
             packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, FPS), True
             packet.pts = packet.dts = number
-            target.mux(packet)
+            container.mux(packet)
     return path

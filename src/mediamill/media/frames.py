@@ -41,6 +41,7 @@ MOST_FRAMES_AFTER_SEEK = 1_500  # of one group of pictures; the last of them mus
 MOST_PACKETS_TO_KEYFRAME = 500
 MOST_BAD_PACKETS = 20_000  # in a row; then it is not video at all
 LONGEST_STEP_SECONDS = 24 * 3600.0  # a larger step from one frame to the next is a lie
+LONGEST_DELAY_SECONDS = 5
 USUAL_RATE = Fraction(25)
 
 
@@ -151,8 +152,12 @@ class Footage:
         entries = self.stream.index_entries
         if not base or len(entries) > MOST_INDEX_ENTRIES:
             return []
-        marks = (entry.timestamp for entry in entries if entry.is_keyframe and not entry.is_discard)
-        return [max(0.0, float(mark * base) - self.origin) for mark in marks]
+        marks = [entry.timestamp for entry in entries if entry.is_keyframe and not entry.is_discard]
+        # The index of MP4 has times of decoding; frames are shown later, all by as much as the first one.
+        delay = (self.stream.start_time or 0) - marks[0] if marks else 0
+        if not 0 < delay * base < LONGEST_DELAY_SECONDS:
+            delay = 0
+        return [max(0.0, float((mark + delay) * base) - self.origin) for mark in marks]
 
     def picture_at(self, seconds: float, longest_side: int) -> Picture | None:
         """The frame that is shown at a time, or the last before it; None if there is none."""
