@@ -203,7 +203,7 @@ class Endpoint:
 
     def _take(self, response: httpx.Response, clock: _Clock) -> Answer:
         body = bytearray()
-        for chunk in response.iter_bytes(65536):
+        for chunk in response.iter_bytes():  # as it comes: with a size it would wait until so much is there
             body += chunk
             if len(body) > LARGEST_ANSWER_BYTES:
                 raise NonsenseError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")

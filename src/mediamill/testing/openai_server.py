@@ -1,0 +1,91 @@
+"""An OpenAI-compatible server on this machine: chat with images, transcriptions, embeddings."""
+
+from __future__ import annotations
+
+import base64
+import io
+from email import message_from_bytes, policy
+from typing import Any
+
+from mediamill.testing.model_server import ModelServer, Reply, Seen
+
+DESCRIPTION = "A red square on a white ground."
+WORDS = "hello from the server"
+DIMENSIONS = 8
+
+
+class OpenAiServer(ModelServer):
+    """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json."""
+
+    def __init__(self, *, with_times: bool = True, states_model: str | None = None) -> None:
+        self.with_times, self.states_model = with_times, states_model
+        super().__init__()
+
+    def answer(self, seen: Seen) -> Reply:
+        """What the real one would say."""
+        match seen.path:
+            case "/v1/chat/completions":
+                asked = seen.json()
+                message = {"role": "assistant", "content": DESCRIPTION}
+                told = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+                return Reply.json({**told, "model": self.states_model or asked["model"]})
+            case "/v1/embeddings":
+                return self._embeddings(seen.json())
+            case "/v1/audio/transcriptions":
+                return self._transcription(seen)
+        return Reply.json({"error": {"message": f"no route {seen.path}"}}, 404)
+
+    def _embeddings(self, asked: dict[str, Any]) -> Reply:
+        rows = [
+            {"index": index, "embedding": [float(len(text)), *[1.0] * (DIMENSIONS - 1)]}
+            for index, text in enumerate(asked["input"])
+        ]
+        return Reply.json({"data": rows[::-1], "model": self.states_model or asked["model"]})
+
+    def _transcription(self, seen: Seen) -> Reply:
+        form = read_form(seen)
+        seconds = sound_seconds(form["file"])
+        if form["response_format"] != b"verbose_json":
+            return Reply.json({"text": WORDS})
+        if not self.with_times:
+            return Reply.json({"error": {"message": "response_format is not supported"}}, 400)
+        segments = [{"id": 0, "start": 0.0, "end": seconds, "text": f" {WORDS} "}]
+        told = {"task": "transcribe", "language": "english", "duration": seconds, "text": WORDS}
+        return Reply.json({**told, "segments": segments})
+
+
+def read_form(seen: Seen) -> dict[str, bytes]:
+    """The fields of a multipart form; `file.name` and `file.type` tell about the file."""
+    head = f"Content-Type: {seen.headers['content-type']}\r\n\r\n".encode()
+    fields: dict[str, bytes] = {}
+    for part in message_from_bytes(head + seen.body, policy=policy.HTTP).iter_parts():
+        name = str(part.get_param("name", header="content-disposition"))
+        content = part.get_payload(decode=True)
+        fields[name] = content if isinstance(content, bytes) else b""
+        if part.get_filename():
+            fields[f"{name}.name"] = str(part.get_filename()).encode()
+            fields[f"{name}.type"] = part.get_content_type().encode()
+    return fields
+
+
+def sound_seconds(content: bytes) -> float:
+    """How long a sound file is, by decoding it."""
+    import av
+
+    seconds = 0.0
+    with av.open(io.BytesIO(content), "r") as container:
+        for frame in container.decode(audio=0):
+            seconds += frame.samples / frame.sample_rate
+    return seconds
+
+
+def image_size(data_url: str) -> tuple[int, int]:
+    """Width and height of the image in a data URL, by decoding it."""
+    import pyvips
+
+    head, _, content = data_url.partition(",")
+    if head != "data:image/jpeg;base64":
+        raise ValueError(f"not a JPEG as data URL: {head}")
+    image = pyvips.Image.new_from_buffer(base64.b64decode(content, validate=True), "", fail_on="warning")
+    image.avg()  # every pixel is read
+    return image.width, image.height

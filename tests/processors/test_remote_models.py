@@ -1,0 +1,233 @@
+"""Every adapter to a server beyond this machine, through one suite of what such servers do."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
+from mediamill.processors.models.endpoint import Door, Endpoint, ModelNotSetError, retry_after_seconds
+from mediamill.settings import Settings
+from mediamill.testing.model_server import (
+    BROKEN,
+    DRIP,
+    ELSEWHERE,
+    HUGE,
+    NONSENSE,
+    RESET,
+    SILENT,
+    WEB_PAGE,
+    WRONG_SHAPE,
+    Act,
+    ModelServer,
+    failing,
+    rate_limited,
+)
+from tests.processors.remote_models import CASES, KEY, Case, settings_for
+
+pytestmark = pytest.mark.spec("C26")
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
+@pytest.fixture
+def server(case: Case) -> Iterator[ModelServer]:
+    with case.server() as server:
+        yield server
+
+
+def ask(case: Case, server: ModelServer, folder: Path, timeout_seconds: float = 10) -> object:
+    return case.ask(case.adapter(settings_for(server.url, timeout_seconds)), folder)
+
+
+def everything_told(error: MediamillError) -> str:
+    return "".join(traceback.format_exception(error)) + str(error.fix) + repr(error)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        rate_limited(0),
+        rate_limited("0.05"),
+        rate_limited(),
+        BROKEN,
+        failing(503),
+        RESET,
+        NONSENSE,
+        WRONG_SHAPE,
+        WEB_PAGE,
+    ],
+    ids=[
+        "429-at-once",
+        "429-soon",
+        "429-without-time",
+        "500",
+        "503",
+        "reset",
+        "nonsense",
+        "shape",
+        "web-page",
+    ],
+)
+def test_one_bad_answer_is_overcome(case: Case, server: ModelServer, tmp_path: Path, act: Act) -> None:
+    server.then(act)
+    assert ask(case, server, tmp_path) is not None
+    assert server.seen[0].path == server.seen[1].path
+    assert server.seen[0].body_bytes == server.seen[1].body_bytes
+
+
+def test_a_rate_limit_for_long_is_left_to_a_later_attempt(
+    case: Case, server: ModelServer, tmp_path: Path
+) -> None:
+    server.always(rate_limited(3600))
+    with pytest.raises(RetryLaterError, match="3600 more seconds"):
+        ask(case, server, tmp_path)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "act", [BROKEN, failing(502), RESET, rate_limited(0)], ids=["500", "502", "reset", "429"]
+)
+def test_a_server_that_keeps_failing_is_asked_three_times(
+    case: Case, server: ModelServer, tmp_path: Path, act: Act
+) -> None:
+    server.always(act)
+    with pytest.raises(RetryLaterError):
+        ask(case, server, tmp_path, timeout_seconds=4)
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize("act", [SILENT, DRIP], ids=["silent", "drip"])
+def test_a_server_that_takes_too_long_is_left_alone(
+    case: Case, server: ModelServer, tmp_path: Path, act: Act
+) -> None:
+    server.always(act)
+    with pytest.raises(RetryLaterError, match=r"answer within 0\.4 seconds"):
+        ask(case, server, tmp_path, timeout_seconds=0.4)
+
+
+def test_a_refused_connection_may_pass(case: Case, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    adapter = case.adapter(settings_for(url, 2))
+    with pytest.raises(RetryLaterError, match="connection failed"):
+        case.ask(adapter, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "act", [NONSENSE, WRONG_SHAPE, WEB_PAGE, HUGE], ids=["not-json", "shape", "web-page", "huge"]
+)
+def test_nonsense_twice_is_final(case: Case, server: ModelServer, tmp_path: Path, act: Act) -> None:
+    server.always(act)
+    with pytest.raises(GiveUpError, match=r"127\.0\.0\.1"):
+        ask(case, server, tmp_path)
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_is_final_and_the_setting_is_named(
+    case: Case, server: ModelServer, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.always(failing(status, f"the key {KEY} is wrong"))
+    with pytest.raises(GiveUpError) as failure:
+        ask(case, server, tmp_path)
+    assert failure.value.fix == f"check {case.key_setting}: it is refused"
+    assert KEY not in everything_told(failure.value) + caplog.text
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+def test_a_refused_request_is_final_and_says_why_without_the_key(
+    case: Case, server: ModelServer, tmp_path: Path, status: int
+) -> None:
+    server.always(failing(status, f"no such\nmodel, dear {KEY}"))
+    with pytest.raises(GiveUpError, match="no such model, dear …") as failure:
+        ask(case, server, tmp_path)
+    assert "_MODEL" in (failure.value.fix or "")
+    assert KEY not in everything_told(failure.value)
+
+
+def test_nobody_is_followed_elsewhere(case: Case, server: ModelServer, tmp_path: Path) -> None:
+    server.always(ELSEWHERE)
+    with pytest.raises(GiveUpError, match="elsewhere"):
+        ask(case, server, tmp_path)
+    assert len(server.seen) == 1
+
+
+def test_the_key_is_in_no_log_and_no_repr(
+    case: Case, server: ModelServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    adapter = case.adapter(settings_for(server.url))
+    assert case.ask(adapter, tmp_path) is not None
+    seen = " ".join(value for each in server.seen for value in each.headers.values())
+    assert KEY in seen  # it was sent, and that is the only place
+    assert KEY not in caplog.text
+    assert KEY not in repr(adapter) + repr(vars(adapter)) + repr(vars(adapter._endpoint)["_door"])
+
+
+def test_the_model_is_named_with_the_server(case: Case, server: ModelServer, tmp_path: Path) -> None:
+    adapter = case.adapter(settings_for(server.url))
+    case.ask(adapter, tmp_path)
+    name, _, where = adapter.model.rpartition("@")
+    assert name
+    assert where == server.url.removeprefix("http://")
+    assert adapter.network is True
+
+
+def test_a_proxy_of_the_environment_is_used(
+    case: Case, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.always(failing(404, "the proxy was asked"))
+    with pytest.raises(GiveUpError, match="the proxy was asked"):
+        case.ask(case.adapter(settings_for("http://model.invalid")), tmp_path)
+    assert server.seen[0].path.startswith("http://model.invalid/")
+
+
+@pytest.mark.parametrize("key", ["sk-with\nnewline", "sk-ünicode"])
+def test_a_key_that_cannot_be_sent_is_not_shown(key: str) -> None:
+    settings = Settings(openai_url="http://127.0.0.1:9/v1", openai_key=key)
+    with pytest.raises(ModelNotSetError) as failure:
+        CASES["text"].adapter(settings)
+    assert "sk-" not in everything_told(failure.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/v1", "no address", "http://user:secret@host/v1", "http://h/v1?key=secret"]
+)
+def test_an_address_that_cannot_be_right_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ModelNotSetError) as failure:
+        Endpoint(Door(url, "MEDIAMILL_X_URL", None, "MEDIAMILL_X_KEY", "MEDIAMILL_X_MODEL"), 1)
+    assert "secret" not in everything_told(failure.value)
+    assert "MEDIAMILL_X_URL" in str(failure.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_an_address_or_key_the_setting_to_set_is_named(name: str) -> None:
+    with pytest.raises(ModelNotSetError) as failure:
+        CASES[name].adapter(Settings(openai_url=None, moondream_url=None, gemini_key=None))
+    assert (failure.value.fix or "").startswith("set MEDIAMILL_")
+
+
+def test_retry_after_is_seconds_or_a_date() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    assert retry_after_seconds("2.5") == 2.5
+    assert retry_after_seconds("-3") == 0
+    assert 3500 < (retry_after_seconds(later) or 0) <= 3600
+    assert retry_after_seconds(format_datetime(datetime(2001, 1, 1, tzinfo=UTC))) == 0
+    assert retry_after_seconds("soon") is None
+    assert retry_after_seconds(None) is None
