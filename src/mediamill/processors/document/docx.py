@@ -43,6 +43,11 @@ class _Styles(Events):
             elif found := HEADING.match(value):
                 self.levels[self._id] = int(found[1])
 
+    def level(self, style: str) -> int:
+        """0 for what is no heading."""
+        found = HEADING.match(style)
+        return self.levels.get(style) or (int(found[1]) if found else 0)
+
 
 class _Numbering(Events):
     """(list id, level) -> is it counted? Bullets are not."""
@@ -114,7 +119,7 @@ class _Body(Events):
             if "pPr" not in self.path:  # there, `tab` is a tab stop
                 paragraph.pieces.append(CHARACTERS[name])
         elif name == "pStyle":
-            paragraph.level = self._styles.levels.get(value or "", paragraph.level)
+            paragraph.level = self._styles.level(value or "") or paragraph.level
         elif name == "outlineLvl":
             level = whole_number(value, 9)
             paragraph.level = level + 1 if 0 <= level < 9 else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pypdfium2 as pdfium
@@ -61,25 +62,50 @@ class _Boxes:
         pieces: list[Piece] = []
         words = 0
         for line in LINE.finditer(text):
+            first, last = line.start(), line.end() - 1
+            if self._is_one_object(first, last):
+                pieces.append(self._piece(line[0].strip(), first, last))
+                continue
             run: list[Piece] = []
-            for word in WORD.finditer(text, line.start(), line.end()):
+            for word in self._words(text, line):
                 words += 1
                 if words > MAX_WORDS:
                     return None
-                self._add(self._word(word), run, pieces)
+                self._add(word, run, pieces)
             if run:
                 pieces.append(_joined(run))
+        pieces = [piece for piece in pieces if piece.text]
         upright = sum(1 for piece in pieces if _is_upright(piece))
         return pieces if upright * 2 >= len(pieces) else None
 
-    def _word(self, word: re.Match[str]) -> Piece:
-        first, last = self._box(word.start()), self._box(word.end() - 1)
+    def _is_one_object(self, first: int, last: int) -> bool:
+        """Were both characters drawn by one operator? Then nothing is to be looked for between them."""
+        return self._object(first) == self._object(last) is not None
+
+    def _object(self, index: int) -> int | None:
+        return ctypes.cast(pdfium_c.FPDFText_GetTextObject(self._textpage, index), ctypes.c_void_p).value
+
+    def _words(self, text: str, line: re.Match[str]) -> Iterator[Piece]:
+        """PDFium sometimes puts two words on two lines together; such a word is taken apart."""
+        for word in WORD.finditer(text, line.start(), line.end()):
+            whole = self._piece(word[0], word.start(), word.end() - 1)
+            top, _, bottom = self._box(word.start())[1:]
+            if whole.height <= 1.5 * (bottom - top):
+                yield whole
+                continue
+            run: list[Piece] = []
+            for index in range(word.start(), word.end()):
+                letter = self._piece(text[index], index, index)
+                if run and abs(letter.bottom - run[-1].bottom) > 0.7 * letter.height:
+                    yield _joined(run, "")
+                    run = []
+                run.append(letter)
+            yield _joined(run, "")
+
+    def _piece(self, text: str, first: int, last: int) -> Piece:
+        one, other = self._box(first), self._box(last)
         return Piece(
-            word[0],
-            min(first[0], last[0]),
-            min(first[1], last[1]),
-            max(first[2], last[2]),
-            max(first[3], last[3]),
+            text, min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
         )
 
     def _box(self, index: int) -> tuple[float, float, float, float]:
@@ -102,8 +128,8 @@ class _Boxes:
         run.append(word)
 
 
-def _joined(words: list[Piece]) -> Piece:
-    text = " ".join(word.text for word in words)
+def _joined(words: list[Piece], between: str = " ") -> Piece:
+    text = between.join(word.text for word in words)
     return Piece(
         text,
         min(word.left for word in words),

@@ -24,11 +24,12 @@ NAMES = {
 def tell_document(document: DocumentText) -> str | None:
     """The text that a conversation gets; None for an empty document."""
     told = [_part_text(document, label, text) for label, text in _parts(document)]
-    if not told:
-        if not document.pictures:
-            return None
+    tail = _tail(document)
+    if not told and document.pictures:
         told = [f"[no text found: {plural(document.pictures, 'page')} with pictures only]"]
-    return "\n\n".join(filter(None, [_head(document), *told, *_tail(document)]))
+    if not told and not tail:
+        return None
+    return "\n\n".join(filter(None, [_head(document), *told, *tail]))
 
 
 def _parts(document: DocumentText) -> list[tuple[str, str]]:
