@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class Loader:
 @functools.cache
 def set_up_vips() -> None:
     """One thread (there is a process for each core), no cache of strangers' images, no loaders but ours."""
+    logging.getLogger("pyvips").setLevel(logging.ERROR)  # it warns of every damaged file
     pyvips.concurrency_set(1)
     pyvips.cache_set_max(0)
     pyvips.block_untrusted_set(True)

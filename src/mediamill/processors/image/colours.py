@@ -51,9 +51,9 @@ def dominant_colours(pixels: Pixels) -> list[Colour]:
 
 
 def _samples(pixels: Pixels) -> Points:
-    """A grid over the image, the same for the same image."""
-    step = max(1, int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / SAMPLES))))
-    return pixels[step // 2 :: step, step // 2 :: step].reshape(-1, 3).astype(np.float32)
+    """Every so many-th pixel, the same for the same image; an odd step, or columns would be left out."""
+    flat = pixels.reshape(-1, 3)
+    return flat[:: len(flat) // SAMPLES | 1].astype(np.float32)
 
 
 def _cluster(points: Points) -> NDArray[np.intp]:

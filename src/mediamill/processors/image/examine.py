@@ -103,6 +103,8 @@ def examine(path: Path, mime_type: str, caption: str, eyes: Eyes) -> Examined:
 
 def merge_sights(sights: Sequence[Sight]) -> Sight:
     """What was seen in several frames: each label once, with its best score."""
+    if len(sights) == 1:
+        return sights[0]
     best: dict[str, Tag] = {}
     for tag in (tag for sight in sights for tag in sight.tags):
         if tag.label not in best or tag.score > best[tag.label].score:
