@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mediamill.media.errors import EmptyMediaError, MissingMediaError
+from mediamill.media.errors import EmptyMediaError, MediaError, MissingMediaError
 from mediamill.media.sniff import sniff
 from mediamill.processors.contract import (
     ProcessorInput,
@@ -42,6 +42,12 @@ class BaseMediaProcessor(ABC):
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """One attempt at one file, from its bytes to a result."""
         self.given = given
+        try:
+            return self._process(given)
+        except MediaError as error:  # what is wrong with a file is told to whoever sent it
+            raise RefusedMediaError(error.message, notice=_notice(error.message), code=error.code) from error
+
+    def _process(self, given: ProcessorInput) -> ProcessorOutput:
         claimed = given.payload.get("claimed_mime_type") or given.mime_type
         path, mime_type = self.inspect(given)
         result = self.process_media(
@@ -61,8 +67,7 @@ class BaseMediaProcessor(ABC):
             raise MissingMediaError(
                 f"the file {path.name!r} is not there (any more)" if path else "the job names no file"
             )
-        if path.stat().st_size == 0:
-            raise EmptyMediaError("the file is empty (0 bytes)")
+        refuse_empty(path)
         real = sniff(path).mime_type
         if not self.handles(real) and "claimed_mime_type" not in given.payload:
             raise WrongTypeError(real)
@@ -97,3 +102,13 @@ class BaseMediaProcessor(ABC):
         more = len(content) - limit
         cut = f"{content[:limit]}\n[… {more} more characters are in {TEXT_FILE}]"
         return cut, {**files, TEXT_FILE: TEXT_FILE}
+
+
+def refuse_empty(path: Path) -> None:
+    """An empty file has no type, so it is said before one is looked for."""
+    if path.stat().st_size == 0:
+        raise EmptyMediaError("the file is empty (0 bytes)")
+
+
+def _notice(reason: str) -> str:
+    return f"[{reason[:1].upper()}{reason[1:]}]"

@@ -9,7 +9,7 @@ from typing import Any
 
 from mediamill.media.sniff import UNKNOWN, sniff
 from mediamill.processors.contract import ProcessorInput, WrongTypeError
-from mediamill.processors.media_processor import BaseMediaProcessor
+from mediamill.processors.media_processor import BaseMediaProcessor, refuse_empty
 from mediamill.processors.result import ProcessingResult
 from mediamill.processors.types import is_served, kind_of
 
@@ -42,8 +42,10 @@ class UnsupportedMediaProcessor(BaseMediaProcessor):
 
     def inspect(self, given: ProcessorInput) -> tuple[Path, str]:
         """The type to name. The pool's own `*/*` is not asked: it takes everything and serves nothing."""
-        path = given.file or Path()
-        real = sniff(path).mime_type if path.is_file() else UNKNOWN
+        path, real = given.file or Path(), UNKNOWN
+        if path.is_file():
+            refuse_empty(path)
+            real = sniff(path).mime_type
         claimed = str(given.payload.get("claimed_mime_type") or given.mime_type or "")
         if is_served(real) and "claimed_mime_type" not in given.payload:
             raise WrongTypeError(real)

@@ -29,7 +29,6 @@ DECIDING = (
 
 def job_of_file(path: Path, settings: Settings, *, previews: bool, again: bool = False) -> NewJob:
     """The job of one file; its real type decides the pool. `again`: a new one, whatever was done before."""
-    mime_type = sniff(path).mime_type if path.stat().st_size else "application/x-empty"
     payload: dict[str, Any] = {"file": reference_to(path), "original_filename": printable_name(path)}
     if previews:
         payload["previews"] = True
@@ -37,7 +36,7 @@ def job_of_file(path: Path, settings: Settings, *, previews: bool, again: bool =
         PROCESS,
         payload,
         owner=OWNER,
-        mime_type=mime_type,
+        mime_type=sniff(path).mime_type,
         idempotency_key=None if again else _fingerprint(path, settings, previews),
     )
 

@@ -41,6 +41,7 @@ DOCUMENTS = (
     "application/vnd.ms-excel",
     "application/vnd.ms-powerpoint",
     "application/x-ooxml-protected",
+    "application/x-ooxml-protected",
     "message/rfc822",
     "text/*",
 )
