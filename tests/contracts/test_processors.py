@@ -34,6 +34,7 @@ class Named(ProcessorConformance):
 def _models_are_let_go() -> Iterator[None]:
     yield
     ProcessorConformance._made.clear()
+    ProcessorConformance._seen.clear()
 
 
 class TestImage(Named, MediaConformance):

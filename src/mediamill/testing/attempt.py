@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +25,17 @@ class Told:
     percent: float | None
     parts: Mapping[str, Any] | None
     checkpoint: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen of one attempt that ended well."""
+
+    output: ProcessorOutput
+    reports: list[Told]
+    faults: list[str]  # of the derivatives
+    source: tuple[str, str]  # before and after
+    surroundings: tuple[dict[str, str], dict[str, str]]  # before and after
 
 
 class Attempt:
@@ -47,7 +58,23 @@ class Attempt:
         with _at_home_in(self.place / "elsewhere"):
             return processor.process(given)
 
-    def surroundings(self) -> dict[str, str]:
+    def watch(self, run: Callable[[Attempt], ProcessorOutput]) -> Evidence:
+        """Run it by `run`, and look around before and after."""
+        source, around = state_of(self.source), self._surroundings()
+        output = run(self)
+        faults = [fault for name, path in output.files.items() if (fault := self._fault(name, path))]
+        after = (state_of(self.source), self._surroundings())
+        return Evidence(output, self.reports, faults, (source, after[0]), (around, after[1]))
+
+    def _fault(self, name: str, relative: str) -> str | None:
+        path = self.folder / relative
+        if not path.is_file():
+            return f"the derivative {name} is not there"
+        if path.is_symlink() or not path.resolve().is_relative_to(self.folder.resolve()):
+            return f"the derivative {name} is outside the folder"
+        return None
+
+    def _surroundings(self) -> dict[str, str]:
         """All files around the folder, and what is in them."""
         return {
             str(path.relative_to(self.place)): state_of(path) if path.is_file() else ""

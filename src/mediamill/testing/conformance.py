@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from mediamill.errors import GiveUpError, MediamillError
 from mediamill.processors.contract import Processor, ProcessorOutput, RefusedMediaError
-from mediamill.testing.attempt import Attempt, as_plain_json, state_of
+from mediamill.testing.attempt import Attempt, Evidence, as_plain_json
 
 MODEL = re.compile(r"[^\s@][^@\n]*@[^\s@]+")
 
@@ -30,7 +30,9 @@ class ProcessorConformance:
     deterministic: ClassVar[bool] = True  # does the same file give the same result?
     needs_file: ClassVar[bool] = True
 
+    # A model may take seconds to load and to ask: the cases share the processor, and what was seen of one attempt.
     _made: ClassVar[dict[type, Processor]] = {}
+    _seen: ClassVar[dict[type, Evidence]] = {}
 
     def make_sample(self, path: Path) -> None:
         """Write a small good file to `path`."""
@@ -53,6 +55,13 @@ class ProcessorConformance:
         """The sample must succeed."""
         return attempt.run(self.the_processor())
 
+    def evidence(self, place: Path) -> Evidence:
+        """What was seen of the first attempt at the sample."""
+        cls = type(self)
+        if cls not in self._seen:
+            self._seen[cls] = self.attempt(place).watch(self.run_good)
+        return self._seen[cls]
+
     def run_any(self, attempt: Attempt) -> MediamillError | None:
         """Whatever the file is: a result or an error of ours that says something, never another exception."""
         failed: MediamillError | None = None
@@ -67,42 +76,29 @@ class ProcessorConformance:
         assert callable(self.the_processor().process)
 
     def test_a_good_sample_gives_a_result_that_is_json(self, tmp_path: Path) -> None:
-        self.check_result(as_plain_json(self.run_good(self.attempt(tmp_path)).result))
+        self.check_result(as_plain_json(self.evidence(tmp_path).output.result))
 
     def check_result(self, result: Mapping[str, Any]) -> None:
         """More about the result, for subclasses."""
 
     def test_the_same_file_gives_the_same_result(self, tmp_path: Path) -> None:
-        first, second = (
-            as_plain_json(self.run_good(self.attempt(tmp_path / name)).result) for name in ("first", "second")
-        )
-        assert first == second or not self.deterministic
+        first = self.evidence(tmp_path / "first").output
+        second = self.run_good(self.attempt(tmp_path / "second"))
+        assert as_plain_json(first.result) == as_plain_json(second.result) or not self.deterministic
 
     def test_derivatives_are_files_in_the_folder(self, tmp_path: Path) -> None:
-        attempt = self.attempt(tmp_path)
-        folder = attempt.folder.resolve()
-        for name, relative in self.run_good(attempt).files.items():
-            path = attempt.folder / relative
-            assert path.is_file(), f"the derivative {name} is not there"
-            assert not path.is_symlink(), f"the derivative {name} is a link"
-            assert path.resolve().is_relative_to(folder), f"the derivative {name} is outside the folder"
+        assert self.evidence(tmp_path).faults == []
 
     def test_the_file_is_left_as_it_was(self, tmp_path: Path) -> None:
-        attempt = self.attempt(tmp_path)
-        before = state_of(attempt.source)
-        self.run_good(attempt)
-        assert state_of(attempt.source) == before
+        before, after = self.evidence(tmp_path).source
+        assert after == before
 
     def test_nothing_is_written_outside_the_folder(self, tmp_path: Path) -> None:
-        attempt = self.attempt(tmp_path)
-        before = attempt.surroundings()
-        self.run_good(attempt)
-        assert attempt.surroundings() == before
+        before, after = self.evidence(tmp_path).surroundings
+        assert after == before
 
     def test_reports_are_well_formed(self, tmp_path: Path) -> None:
-        attempt = self.attempt(tmp_path)
-        self.run_good(attempt)
-        for report in attempt.reports:
+        for report in self.evidence(tmp_path).reports:
             assert report.step is None or report.step.strip()
             assert report.percent is None or 0 <= report.percent <= 100
             as_plain_json({"parts": report.parts, "checkpoint": report.checkpoint})
@@ -113,7 +109,7 @@ class ProcessorConformance:
         self.run_any(attempt)
 
     def test_a_truncated_file_is_a_result_or_a_reason(self, tmp_path: Path) -> None:
-        for number, tenths in enumerate((1, 5, 9)):
+        for number, tenths in enumerate((1, 6)):
             attempt = self.attempt(tmp_path / str(number))
             whole = attempt.source.read_bytes()
             attempt.source.write_bytes(whole[: len(whole) * tenths // 10])
@@ -140,7 +136,7 @@ class ProcessorConformance:
         assert isinstance(error, GiveUpError) or not self.needs_file
 
     def test_it_works_again_after_a_failure(self, tmp_path: Path) -> None:
-        before = self.run_good(self.attempt(tmp_path / "before"))
+        before = self.evidence(tmp_path / "before").output
         broken = self.attempt(tmp_path / "broken")
         broken.source.write_bytes(b"\xff\x00 no medium at all")
         self.run_any(broken)
