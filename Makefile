@@ -26,10 +26,10 @@ endif
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
-up: .venv/.stamp-runtime .tools/.stamp-js ## server, embedded database and workers, with data in ./data or $MEDIAMILL_DATA
+up: .venv/.stamp-models .tools/.stamp-js ## server, embedded database and workers, with data in ./data or $MEDIAMILL_DATA
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" exec $(BIN)/mediamill up $(ARGS)
 
-test: .venv/.stamp-dev .tools/.stamp-js .tools/browser ## every test; ARGS='-k name' chooses
+test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/browser ## every test; ARGS='-k name' chooses
 	@$(BIN)/pytest $(ARGS)
 
 check: .venv/.stamp-dev ## ruff, mypy, the import contract
@@ -75,6 +75,12 @@ clean: ## removes what the targets made, except ./data
 	@$(INSTALL) --no-deps --no-build-isolation --offline --editable . >&2
 	@touch $@
 
+# Model files are data in .venv/share; what is there already is only checked, which needs no network.
+.venv/.stamp-models: src/mediamill/processors/models/catalogue.py .venv/.stamp-runtime
+	@echo "fetching the models" >&2
+	@$(BIN)/mediamill models fetch >&2
+	@touch $@
+
 .venv/.stamp-dev: requirements/dev.txt .venv/.stamp-runtime
 	@echo "installing the tools of development" >&2
 	@$(INSTALL) --require-hashes -r requirements/dev.txt >&2
@@ -96,7 +102,7 @@ clean: ## removes what the targets made, except ./data
 
 # Tests that fail are part of the record; a run that could not even collect them leaves none, and is an error.
 RECORD := .cache/spec.json
-spec-record: .venv/.stamp-dev .tools/.stamp-js .tools/browser
+spec-record: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/browser
 	@if [ ! -f $(RECORD) ] || [ -n "$$(find src tests docs/requirements.md conftest.py pyproject.toml -type f \
 			-newer $(RECORD) -not -path '*/__pycache__/*' -not -path '*/screenshots/*' -print -quit)" ]; then \
 		echo "running the tests for the record of requirements" >&2; \

@@ -46,6 +46,7 @@ async def find_all() -> list[Finding]:
         Finding,
         find_alert_faults,
         find_folder_faults,
+        find_model_faults,
         find_server_faults,
         find_unknown_variables,
         read_settings,
@@ -57,7 +58,8 @@ async def find_all() -> list[Finding]:
     folder = find_folder_faults(settings.data_folder)
     data_faulty = settings.database_url is None and any(each.status == "fault" for each in folder)
     database = [] if data_faulty else await find_database_faults(settings)
-    return [*first, *folder, *database, *find_server_faults(settings), *find_alert_faults(settings)]
+    beside = [*find_server_faults(settings), *find_alert_faults(settings), *find_model_faults(settings)]
+    return [*first, *folder, *database, *beside]
 
 
 async def find_database_faults(settings: Settings) -> list[Finding]:

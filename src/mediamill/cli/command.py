@@ -16,6 +16,7 @@ from mediamill.cli import (
     doctor,
     events,
     jobs,
+    models,
     owners,
     pools,
     process,
@@ -43,6 +44,7 @@ def build_app() -> typer.Typer:
     app.add_typer(workers.app, name="workers")
     app.add_typer(pools.app, name="pools")
     app.add_typer(owners.app, name="owners")
+    app.add_typer(models.app, name="models")
     app.command("events", epilog=events.EXAMPLES)(events.follow)
     app.command("check", epilog=check.EXAMPLES)(check.check)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -62,7 +62,7 @@ async def _examine() -> dict[str, Any]:
         "database": database,
         "tools": {name: find_tool(name, option) for name, option in TOOLS.items()},
         "children": _children(),
-        "models": [],
+        "models": _installed_models(settings),
         "warnings": _warnings(database),
     }
 
@@ -71,6 +71,13 @@ def _children() -> str:
     from mediamill.worker.confine import told
 
     return told()
+
+
+def _installed_models(settings: Settings) -> list[str]:
+    from mediamill.processors.models.catalogue import MODELS
+    from mediamill.processors.models.installed import is_installed
+
+    return [model.id for model in MODELS if is_installed(model, settings.models_folder)]
 
 
 def _versions() -> dict[str, str | None]:
@@ -192,7 +199,7 @@ def _print(facts: dict[str, Any]) -> None:
             name: f"{tool['version']} ({tool['path']})" if tool else "not found"
             for name, tool in tools.items()
         },
-        "models": {"installed": ", ".join(facts["models"]) or "none; nothing needs one yet"},
+        "models": {"installed": ", ".join(facts["models"]) or "none: mediamill models fetch"},
     }
     for title, fields in sections.items():
         say(title, style="bold cyan")

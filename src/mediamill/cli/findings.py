@@ -195,3 +195,16 @@ def find_pool_faults(pools: Sequence[Pool], worker_pools: str) -> list[Finding]:
             message = f"{PREFIX}WORKER_POOLS names {wish}, and there is no such pool"
             findings.append(Finding("fault", "pools", message, fix))
     return findings or [Finding("ok", "pools", ", ".join(names))]
+
+
+def find_model_faults(settings: Settings) -> list[Finding]:
+    """Models that the settings ask for and that are not there. Their hashes are `mediamill models check`."""
+    from mediamill.processors.models.in_use import models_in_use
+    from mediamill.processors.models.installed import is_installed
+
+    used = models_in_use(settings)
+    missing = [model.name for model in used if not is_installed(model, settings.models_folder)]
+    if missing:
+        fix = f"mediamill models fetch {' '.join(missing)}"
+        return [Finding("note", "models", f"not installed: {', '.join(missing)}", fix)]
+    return [Finding("ok", "models", ", ".join(model.name for model in used))]
