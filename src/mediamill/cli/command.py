@@ -15,6 +15,7 @@ from mediamill.cli import (
     dead,
     doctor,
     events,
+    fuzz,
     jobs,
     models,
     owners,
@@ -39,6 +40,7 @@ def build_app() -> typer.Typer:
     app.command("process", epilog=process.EXAMPLES)(process.process)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
+    app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
     app.add_typer(workers.app, name="workers")
