@@ -32,7 +32,8 @@ TYPES = (
 def write_zip(path: Path, members: Mapping[str, str | bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            # A mimetype must be readable without unpacking anything.
+            archive.writestr(name, data, zipfile.ZIP_STORED if name == "mimetype" else None)
     return path
 
 
@@ -49,7 +50,7 @@ def paragraph(text: str, properties: str = "") -> str:
 
 
 def write_docx(
-    path: Path, body: str, more: Mapping[str, str] | None = None, *extra: tuple[str, str, str]
+    path: Path, body: str, more: Mapping[str, str | bytes] | None = None, *extra: tuple[str, str, str]
 ) -> Path:
     return write_zip(
         path,

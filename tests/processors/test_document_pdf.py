@@ -10,7 +10,6 @@ import pytest
 import pyvips
 from PIL import Image, ImageDraw, ImageFont
 
-from mediamill.media.errors import ProtectedMediaError
 from mediamill.processors.contract import RefusedMediaError
 from mediamill.processors.document.document_text import Limits
 from mediamill.processors.document.pdf import read_pdf, render
@@ -166,9 +165,8 @@ def test_pages_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_blank_pdf_is_an_empty_document(tmp_path: Path) -> None:
-    with pytest.raises(RefusedMediaError, match="empty document") as caught:
+    with pytest.raises(RefusedMediaError, match="empty document"):
         process(write_pdf(tmp_path / "a.pdf", [[], []]), tmp_path / "out")
-    assert caught.value.notice == "[Empty document: there is no text in it]"
 
 
 def test_a_hundred_thousand_pages_are_no_trouble(tmp_path: Path) -> None:
@@ -244,7 +242,7 @@ ENCRYPTED = (
 
 def test_a_pdf_with_a_password_says_so(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", [[(50, 700, "secret text")]], trailer=ENCRYPTED)
-    with pytest.raises(ProtectedMediaError, match="protected by a password"):
+    with pytest.raises(RefusedMediaError, match="protected by a password"):
         process(path, tmp_path / "out")
 
 

@@ -53,7 +53,6 @@ class DocumentText:
     count: int | None = None  # pages, sheets or slides in the file, if it has such things
     unit: str = "page"
     ocr_pages: int = 0
-    models: list[str] = field(default_factory=list)
     pictures: int = 0  # pages that hold something to see, but nothing to read
     title: str = ""
     author: str = ""

@@ -162,7 +162,6 @@ class _Reader:
             return
         text = "\n\n".join(f"{part.label}\n{part.text}".strip() for part in inside.parts)
         if text.strip():
-            self._document.models += inside.models
             self._document.ocr_pages += inside.ocr_pages
             self._part(label, text)
         for warning in inside.warnings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,15 +42,15 @@ class DocumentProcessor(BaseMediaProcessor):
         )
         reading = _Reading(self, limits)
         document = reading.read(file_path, mime_type, level=0, key="")
+        content = tell_document(document)
+        if content is None:
+            raise EmptyMediaError("empty document: there is no text in it")
         files = {}
         if mime_type == PDF and self.given.payload.get("previews"):
             files = make_previews(file_path, self.given.folder)
-        content = tell_document(document)
-        models = [*document.models, *reading.scans.models]
-        if content is None:
-            reason = "empty document: there is no text in it"
-            return ProcessingResult(f"[{reason.capitalize()}]", reason, models=models, files=files)
-        return ProcessingResult(content, models=models, facts=document_facts(document), files=files)
+        return ProcessingResult(
+            content, models=reading.scans.models, facts=document_facts(document), files=files
+        )
 
 
 class _Reading:
@@ -83,10 +82,9 @@ class _Reading:
             raise EmptyMediaError("it is empty")
         path.write_bytes(data)
         try:
-            document = self.read(path, sniff(path).mime_type, level, f"attachment {number} page ")
+            return self.read(path, sniff(path).mime_type, level, f"attachment {number} page ")
         finally:
             path.unlink(missing_ok=True)
-        return replace(document, models=[])
 
     def _on_page(self, number: int, total: int) -> None:
         now = time.monotonic()
