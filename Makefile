@@ -21,13 +21,16 @@ $(shell rm -f .venv/.made-in .venv/.stamp-*)
 endif
 endif
 
-.PHONY: help up test check format bench bench-engine spec spec-json spec-record lock clean
+.PHONY: help up samples test check format bench bench-engine spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 up: .venv/.stamp-models .tools/.stamp-js ## server, embedded database and workers, with data in ./data or $MEDIAMILL_DATA
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" exec $(BIN)/mediamill up $(ARGS)
+
+samples: .venv/.stamp-models ## the sample files turned into text; ARGS=--json for scripts
+	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" $(BIN)/mediamill process samples $(ARGS)
 
 test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/browser ## every test; ARGS='-k name' chooses
 	@$(BIN)/pytest $(ARGS)
