@@ -22,3 +22,9 @@ def language_code(stated: object) -> str | None:
         return _CODES[word]
     code = word.partition("-")[0]
     return code if 2 <= len(code) <= 3 and code.isascii() and code.isalpha() else None
+
+
+def language_name(code: str | None) -> str | None:
+    """`en` is English; a code that we do not know stays what it is."""
+    name = next((name for name, known in _CODES.items() if known == code), None)
+    return name.capitalize() if name else code
