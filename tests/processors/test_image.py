@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from mediamill.processors.contract import RefusedMediaError
 from mediamill.processors.image import ImageVisionProcessor
@@ -65,7 +65,7 @@ def test_the_facts_are_json_and_complete(tmp_path: Path) -> None:
     facts = processor(None, "EXIT").process(job(photo, tmp_path / "out")).result["facts"]
 
     assert json.loads(json.dumps(facts)) == facts
-    assert facts["width"], facts["height"] == (3000, 2000)
+    assert (facts["width"], facts["height"]) == (3000, 2000)
     assert (facts["orientation"], facts["format"], facts["truncated"]) == ("landscape", "JPEG", False)
     assert facts["colours"] == [{"name": "red", "hex": "#fe0000", "share": 1.0}]
     assert facts["exif"]["gps"]["latitude"] == 52.5
@@ -168,3 +168,20 @@ def test_text_that_frames_repeat_is_told_once() -> None:
     merged = merge_lines([lines("Hello"), lines("HELLO ", "world"), lines("world")])
 
     assert [line.text for line in merged] == ["Hello", "world"]
+
+
+def test_the_models_of_this_machine_read_a_screenshot(tmp_path: Path) -> None:
+    path = tmp_path / "screenshot.png"
+    screen = Image.new("RGB", (900, 400), "white")
+    font = ImageFont.load_default(40)
+    for row, text in enumerate(("Meeting notes", "Budget for May: 4,500 EUR", "Call the printer")):
+        ImageDraw.Draw(screen).text((60, 60 + 80 * row), text, fill="black", font=font)
+    screen.save(path)
+
+    result = ImageVisionProcessor(["image/*"], 60).process(job(path, tmp_path / "out")).result
+
+    for text in ("Meeting notes", "Budget for May: 4,500 EUR", "Call the printer"):
+        assert text in result["content"]
+    assert "mostly white" in result["content"]
+    assert len(result["models"]) >= 2
+    assert all("@" in model for model in result["models"])

@@ -132,7 +132,9 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_DATA, (600_000_000, 600_000_000))
 from mediamill.processors.image.proxies import make_proxies
 proxies = make_proxies(Path(sys.argv[1]), "image/jpeg", Path(sys.argv[2]))
-print(proxies.source.width * proxies.source.height, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+status = Path("/proc/self/status").read_text()  # getrusage would count the memory of the process that started this
+peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+print(proxies.source.width * proxies.source.height, peak)
 """
 
 

@@ -135,7 +135,9 @@ class Exif:
 
     def _gps(self) -> dict[str, float] | None:
         latitude, longitude = self._degrees(2, 1, "S", 90), self._degrees(4, 3, "W", 180)
-        if latitude is None or longitude is None:
+        if (
+            latitude is None or longitude is None or latitude == longitude == 0
+        ):  # 0, 0: the camera did not know
             return None
         place = {"latitude": latitude, "longitude": longitude}
         altitude = self._first_number(self.place.get(6))

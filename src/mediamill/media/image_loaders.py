@@ -157,7 +157,7 @@ def open_heic(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:
         pixels = np.asarray(heif)  # lives only as long as `heif`, and its rows may be padded
         exif = Exif(bytes(heif.info.get("exif") or b""))
     except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, TypeError) as error:
-        raise DamagedMediaError(f"the HEIC image is damaged: {str(error)[:200]}") from error
+        raise DamagedMediaError(f"the HEIC image is damaged: {first_line(error)}") from error
     image = pyvips_from(pixels, heif.info.get("icc_profile")).crop(0, 0, width, height)
     return Opened(image, width, height, "HEIC", 1, int(heif.info.get("bit_depth") or 8), 1, exif, owner=heif)
 
@@ -173,8 +173,14 @@ def open_bmp(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MediaTooLargeError(f"the BMP image has too many pixels: {error}") from error
     except (ValueError, EOFError, SyntaxError, OSError, TypeError, IndexError) as error:
-        raise DamagedMediaError(f"the BMP image is damaged: {str(error)[:200]}") from error
+        raise DamagedMediaError(f"the BMP image is damaged: {first_line(error)}") from error
     return Opened(pyvips_from(pixels), pixels.shape[1], pixels.shape[0], "BMP", 1, 8, 1, Exif())
+
+
+def first_line(error: Exception | str) -> str:
+    """What a library says of a damaged file, as the end of a sentence of ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:200] if lines else "it cannot be decoded"
 
 
 def pyvips_from(pixels: Any, profile: bytes | None = None) -> pyvips.Image:

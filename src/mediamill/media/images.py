@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mediamill.media.errors import DamagedMediaError, UnsupportedMediaError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import MAX_FRAMES, MAX_PIXELS
-from mediamill.media.image_loaders import LOADERS, Loader, Opened
+from mediamill.media.image_loaders import LOADERS, Loader, Opened, first_line
 from mediamill.media.raw_photos import open_raw
 
 Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright
@@ -154,8 +154,7 @@ def _named_errors(name: str) -> Iterator[None]:
     try:
         yield
     except pyvips.Error as error:
-        lines = [line.strip() for line in str(error.detail or error).splitlines() if line.strip()]
-        reason = lines[0][:200] if lines else "it cannot be decoded"
+        reason = first_line(error.detail or error)
         raise DamagedMediaError(f"the {name} image is damaged: {reason}") from error
 
 
