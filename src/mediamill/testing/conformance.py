@@ -91,11 +91,12 @@ class ProcessorConformance:
 
     def test_the_file_is_left_as_it_was(self, tmp_path: Path) -> None:
         before, after = self.evidence(tmp_path).source
-        assert after == before
+        assert after == before, "the file, its time or its permissions were changed"
 
     def test_nothing_is_written_outside_the_folder(self, tmp_path: Path) -> None:
         before, after = self.evidence(tmp_path).surroundings
-        assert after == before
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        assert changed == [], f"written outside the folder: {', '.join(changed)}"
 
     def test_reports_are_well_formed(self, tmp_path: Path) -> None:
         for report in self.evidence(tmp_path).reports:
