@@ -1,0 +1,51 @@
+"""Whisper from a model hub on this machine: the pinned files are fetched once, then it hears as the local one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mediamill.processors.models.hub_speech import KNOWN, HubSpeech, chosen_model
+from mediamill.processors.models.installed import model_folder
+from mediamill.settings import Settings
+from mediamill.testing.hub_server import HubServer
+from tests.media.speech import AMIABLE, AMIABLE_WORDS
+
+pytestmark = pytest.mark.spec("C26")
+
+COMMIT = "0d3d19a32d3338f10357c0889762bd8d64bbdeba"
+NAME = "Systran/faster-whisper-tiny.en"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with HubServer() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        server.publish(NAME, COMMIT, model_folder("whisper-tiny.en"))
+        yield server
+
+
+def test_a_whisper_of_the_hub_is_fetched_once_and_hears(hub: HubServer, tmp_path: Path) -> None:
+    settings = Settings(speech="hub", speech_model=f"{NAME}@{COMMIT}", models=tmp_path)
+    speech = HubSpeech(settings)
+    wanted = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
+    assert hub.fetched == {f"{COMMIT}/{name}" for name in wanted}
+    assert speech.model == f"{NAME}@{COMMIT[:12]}"
+    assert speech.network is False
+    heard = speech.transcribe(AMIABLE, language="en", on_segment=lambda _: None)
+    words = " ".join(each.text for each in heard.segments).lower().strip(" .")
+    assert words == AMIABLE_WORDS
+    assert heard.model == speech.model
+    asked = len(hub.seen)
+    HubSpeech(settings)
+    assert len(hub.seen) == asked
+
+
+def test_the_default_is_the_turbo_model_at_a_pinned_commit() -> None:
+    model = chosen_model(Settings(speech="hub"))
+    assert model.id == "large-v3-turbo@0a363e9161cb"
+    assert model.sha256
+    assert all(len(each.revision) == 40 for each in KNOWN)
