@@ -1,0 +1,176 @@
+"""Jobs about files, from the claim to the derivatives: real pools, real processors, real children."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mediamill.engine.kinds import Kinds
+from mediamill.engine.model import NewJob
+from mediamill.engine.pools import set_pools
+from mediamill.processors.registry import processor_names
+from mediamill.staging.derivatives import sweep_derivatives
+from mediamill.staging.jobs import KINDS, PROCESS
+from tests.worker.working import Ground, ground
+
+__all__ = ["ground"]
+
+MEDIA = (
+    {"name": "image", "matches": ["image/*"], "processor": "image", "memory_bytes": 2 << 30},
+    {"name": "documents", "matches": ["text/*", "application/pdf"], "processor": "document"},
+    {"name": "corrupt", "matches": ["media_corrupt_image"], "processor": "corrupt"},
+    {"name": "unsupported", "matches": ["*/*"], "processor": "unsupported"},
+)
+
+
+@pytest.fixture
+async def media(ground: Ground) -> Ground:
+    """A ground with pools for some media and the kind that processes files."""
+    for kind in KINDS:
+        ground.engine.kinds.add(kind)
+    assert isinstance(ground.engine.kinds, Kinds)
+    async with ground.database.transaction() as connection:
+        await set_pools(connection, [{"max_attempts": 1, **pool} for pool in MEDIA], processor_names())
+    return ground
+
+
+async def add(ground: Ground, file: Path | None, mime_type: str, **payload: Any) -> int:
+    about = {"file": {"path": str(file)}} if file is not None else {}
+    async with ground.database.transaction() as connection:
+        return await ground.enqueuer.enqueue_job(
+            connection, NewJob(PROCESS, {**about, **payload}, mime_type=mime_type)
+        )
+
+
+async def result_of(ground: Ground, id_: int) -> dict[str, Any]:
+    await ground.until(id_, "finished")
+    found: dict[str, Any] = json.loads(
+        await ground.one("select result from finished_jobs where id = $1", id_)
+    )
+    return found
+
+
+@pytest.mark.spec("C29")
+async def test_a_text_that_is_claimed_to_be_an_image_is_read_as_the_text_that_it_is(
+    media: Ground, tmp_path: Path
+) -> None:
+    file = tmp_path / "holiday.jpg"
+    file.write_text("Dear Ada,\nthe beach is lovely.\n")
+    async with media.working():
+        id_ = await add(media, file, "image/jpeg")
+        result = await result_of(media, id_)
+    assert "the beach is lovely" in result["content"]
+    assert (result["mime_type"], result["claimed_mime_type"]) == ("text/plain", "image/jpeg")
+    done = await media.row("select pool, mime_type, attempts from finished_jobs where id = $1", id_)
+    assert done == {"pool": "documents", "mime_type": "text/plain", "attempts": 1}
+
+
+@pytest.mark.spec("C29", "C28")
+async def test_a_type_that_nobody_knows_is_looked_at_before_it_is_refused(
+    media: Ground, tmp_path: Path
+) -> None:
+    text, program = tmp_path / "note.xyz", tmp_path / "photo.jpg"
+    text.write_text("plain words\n")
+    program.write_bytes(b"\x7fELF" + bytes(500))
+    async with media.working():
+        read = await add(media, text, "application/x-unheard-of")
+        refused = await add(media, program, "image/jpeg", caption="look")
+        assert "plain words" in (await result_of(media, read))["content"]
+        await media.until(refused, "dead")
+    dead = await media.row("select reason, error, notice, pool from dead_jobs where id = $1", refused)
+    real = dead["error"].removeprefix("unsupported mime type: ")
+    assert dead == {
+        "reason": "permanent",
+        "error": f"unsupported mime type: {real}",
+        "notice": f"[Unsupported {real} media] look",
+        "pool": "unsupported",
+    }
+    assert real.startswith("application/x-")
+
+
+@pytest.mark.spec("C27")
+async def test_what_could_not_be_downloaded_is_told_and_goes_to_the_dead_letter(media: Ground) -> None:
+    async with media.working():
+        id_ = await add(media, None, "media_corrupt_image", caption="us at the lake")
+        await media.until(id_, "dead")
+    dead = await media.row("select error, notice from dead_jobs where id = $1", id_)
+    assert dead == {
+        "error": "download failed — image corrupted",
+        "notice": "[Corrupted image media could not be downloaded] us at the lake",
+    }
+
+
+@pytest.mark.spec("C25")
+async def test_time_limits_and_damage_are_told_to_the_sender_in_words(media: Ground, tmp_path: Path) -> None:
+    broken, empty = tmp_path / "broken.png", tmp_path / "empty"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    empty.touch()
+    await media.pool("slow", matches=["stage.child"], processor="scripted", timeout_seconds=1, max_attempts=1)
+    async with media.working():
+        late = await media.add("stage.child", do="hang")
+        damaged = await add(media, broken, "image/png")
+        nothing = await add(media, empty, "image/png")
+        for id_ in (late, damaged, nothing):
+            await media.until(id_, "dead")
+    notices = [
+        await media.one("select notice from dead_jobs where id = $1", id_) for id_ in (late, damaged, nothing)
+    ]
+    assert notices[0] == "[Processing timed out]"
+    assert notices[1].startswith("[The PNG image")
+    assert notices[2] == "[The file is empty (0 bytes)]"
+
+
+@pytest.mark.spec("C25")
+async def test_a_file_that_is_gone_ends_the_job_at_once(media: Ground, tmp_path: Path) -> None:
+    async with media.working():
+        id_ = await add(media, tmp_path / "gone.png", "image/png")
+        await media.until(id_, "dead")
+    dead = await media.row("select reason, error from dead_jobs where id = $1", id_)
+    assert dead == {"reason": "permanent", "error": "the file 'gone.png' is not there (any more)"}
+
+
+@pytest.mark.spec("L4")
+async def test_derivatives_are_kept_as_long_as_their_job_and_no_longer(media: Ground, tmp_path: Path) -> None:
+    file = tmp_path / "picture.png"
+    Image.new("RGB", (900, 600), (200, 30, 40)).save(file)
+    async with media.working():
+        result = await result_of(media, id_ := await add(media, file, "image/png", previews=True))
+    assert {"preview.webp", "thumbnail.jpg"} <= result["files"].keys()
+    kept = media.folder / result["files"]["preview.webp"]["path"]
+    assert kept.stat().st_size == result["files"]["preview.webp"]["bytes"]
+    assert Image.open(kept).size == (768, 512)
+    lost = kept.parent.with_name(f"{id_}-1")  # of a claim that was lost
+    lost.mkdir()
+    for folder in (lost, kept.parent):
+        os.utime(folder, (0, 0))
+    assert await sweep_derivatives(media.database, media.folder) == 1
+    assert kept.exists()
+    async with media.database.connection() as connection:
+        await connection.execute("delete from finished_jobs")
+    assert await sweep_derivatives(media.database, media.folder) == 1
+    assert not kept.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {"path": "relative/path"},
+        {"path": "/nul\0"},
+        {"staged": "../../etc/passwd"},
+        {"staged": "a/b"},
+        {"path_base64": "!"},
+        {"path_base64": "ZXRj"},
+        ["/etc/passwd"],
+        17,
+    ],
+)
+async def test_a_reference_that_is_none_is_refused(tmp_path: Path, file: Any) -> None:
+    from mediamill.staging.inputs import BadFileReferenceError, find_input
+
+    with pytest.raises(BadFileReferenceError):
+        find_input(tmp_path, {"file": file})
