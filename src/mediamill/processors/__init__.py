@@ -2,5 +2,5 @@
 
 import os
 
-# Read when onnxruntime is imported: without it, that package keeps a database of what it runs, to send it to its makers.
+# Read when onnxruntime is imported: without it, that package keeps a record of what it runs and sends it to its makers.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
