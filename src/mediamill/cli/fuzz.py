@@ -50,8 +50,9 @@ def fuzz(
     else:
         told = ", ".join(f"{name.replace('_', ' ')} {len(found)}" for name, found in report.faults.items())
         say(f"{report.files} files in {report.seconds:.0f} s, seed {report.seed}: {told}")
-        say(f"completed {report.by_status['completed']}, failed {report.by_status['failed']}; ")
-        for name, found in {**report.faults, "child deaths": report.child_deaths}.items():
+        ended = f"completed {report.by_status['completed']}, failed {report.by_status['failed']}"
+        say(f"{ended}; stopped at the time limit {len(report.timed_out)}, died {len(report.child_deaths)}")
+        for name, found in {**report.faults, "child died": report.child_deaths}.items():
             for text in found:
                 say(f"{name.replace('_', ' ')}: {text}")
     if not report.is_clean:

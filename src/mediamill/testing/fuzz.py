@@ -59,7 +59,7 @@ class FuzzPlan:
 
 @dataclass(slots=True)
 class FuzzReport:
-    """What became of it. Lists name files; all but `child_deaths` must be empty."""
+    """What became of it. Lists name files. Children that died or were stopped at the time limit are no fault."""
 
     files: int
     seed: int
@@ -70,6 +70,7 @@ class FuzzReport:
     over_memory: list[str] = field(default_factory=list)
     without_reason: list[str] = field(default_factory=list)
     child_deaths: list[str] = field(default_factory=list)
+    timed_out: list[str] = field(default_factory=list)
     by_status: Counter[str] = field(default_factory=Counter)
     peak_memory_bytes: dict[str, int] = field(default_factory=dict)
     slowest: list[str] = field(default_factory=list)
@@ -92,12 +93,12 @@ class FuzzReport:
             **{name: len(found) for name, found in self.faults.items()},
             "seed": self.seed,
             "child_deaths": len(self.child_deaths),
+            "timed_out": len(self.timed_out),
             "seconds": round(self.seconds, 1),
             "by_status": dict(self.by_status),
             "peak_memory_bytes": self.peak_memory_bytes,
             "slowest": self.slowest,
-            "found": {name: found for name, found in self.faults.items() if found}
-            | ({"child_deaths": self.child_deaths} if self.child_deaths else {}),
+            "found": {**self.faults, "child_deaths": self.child_deaths, "timed_out": self.timed_out},
         }
 
 
@@ -111,6 +112,7 @@ class Fuzz:
     _use: ServerUse | None = None
     _worker: subprocess.Popen[bytes] | None = None
     _files: list[FuzzFile] = field(default_factory=list)
+    _failures: list[str] = field(default_factory=list)
     _report: FuzzReport = field(init=False)
 
     async def run(self) -> FuzzReport:
@@ -230,23 +232,30 @@ class Fuzz:
     def _judge(self, name: str, reason: str) -> None:
         self._report.by_status["failed"] += 1
         found = f"{name}: {reason}"
-        if watch.tells_child_death(reason):
+        self._failures.append(found)
+        if watch.tells_bad_start(reason):
+            self._report.crashed.append(found)
+        elif watch.tells_child_death(reason):
             self._report.child_deaths.append(found)
         elif watch.tells_memory_kill(reason):
             self._report.over_memory.append(found)
         elif not watch.is_clear(reason):
             self._report.without_reason.append(found)
         if "did not end within" in reason:
-            self._report.by_status["timed out"] += 1
+            self._report.timed_out.append(found)
 
     def _keep_files(self) -> None:
-        """Copies of all files that are named in the account."""
+        """Copies of all files that are named in the account, and the reason of every failure."""
         if self.plan.keep is None:
             return
-        named = [text for found in self._report.faults.values() for text in found] + self._report.child_deaths
+        self.plan.keep.mkdir(parents=True, exist_ok=True)
+        (self.plan.keep / "failures.txt").write_text("\n".join(self._failures), errors="backslashreplace")
+        named = [text for found in self._report.faults.values() for text in found] + [
+            *self._report.child_deaths,
+            *self._report.timed_out,
+        ]
         for number, file in enumerate(self._files):
             if any(self._name(str(number)) in text for text in named):
-                self.plan.keep.mkdir(parents=True, exist_ok=True)
                 source = self._folder / "corpus" / file.path
                 shutil.copyfile(source, self.plan.keep / f"{number:05}{source.suffix[:10]}")
 

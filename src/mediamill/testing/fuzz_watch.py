@@ -14,6 +14,9 @@ _CHILD = b"mediamill.worker.child"
 _MEMORY = ("RssAnon:", "RssShmem:", "VmSwap:")
 _CLASS_NAME = re.compile(r"(\w+\.)*\w*(Error|Exception|Warning|Interrupt|Exit)\b\s*(:|$)")
 _DEATH = re.compile(r"processor '[^']*' (was ended by|ended|closed its connection|sent|answered)")
+_BAD_START = re.compile(
+    r"processor '[^']*' (\([^)]*\) )?(cannot be loaded|has no method|was not ready)|no child process"
+)
 _KILLED_FOR_MEMORY = "the processor used more than its limit"
 LEAST_REASON = 12  # characters; "no text" would not help anybody
 
@@ -67,6 +70,11 @@ def is_clear(reason: str) -> bool:
 def tells_child_death(reason: str) -> bool:
     """Did the child die, so that the worker had to say why?"""
     return bool(_DEATH.match(reason))
+
+
+def tells_bad_start(reason: str) -> bool:
+    """Could the processor not even be loaded? Then the file was never tried."""
+    return bool(_BAD_START.match(reason))
 
 
 def tells_memory_kill(reason: str) -> bool:
