@@ -18,15 +18,16 @@ from mediamill.testing.scripted import ScriptedProcessor
 
 PLUGIN = """
 class Good:
+    def __init__(self, mime_types, timeout_seconds): ...
     def process(self, given): ...
 
-def make_good():
-    return Good()
+def make_good(mime_types, timeout_seconds):
+    return Good(mime_types, timeout_seconds)
 
 class Mute:
-    pass
+    def __init__(self, mime_types, timeout_seconds): ...
 
-def explode():
+def explode(mime_types, timeout_seconds):
     raise RuntimeError("no model here")
 """
 
