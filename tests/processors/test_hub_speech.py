@@ -11,6 +11,7 @@ from mediamill.processors.models.hub_speech import KNOWN, HubSpeech, chosen_mode
 from mediamill.processors.models.installed import model_folder
 from mediamill.settings import Settings
 from mediamill.testing.hub_server import HubServer
+from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 from tests.media.speech import AMIABLE, AMIABLE_WORDS
 
 pytestmark = pytest.mark.spec("C26")
@@ -42,6 +43,25 @@ def test_a_whisper_of_the_hub_is_fetched_once_and_hears(hub: HubServer, tmp_path
     asked = len(hub.seen)
     HubSpeech(settings)
     assert len(hub.seen) == asked
+
+
+async def test_a_confined_child_fetches_its_model_before_its_first_job(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_SPEECH", "hub")
+    monkeypatch.setenv("MEDIAMILL_SPEECH_MODEL", f"{NAME}@{COMMIT}")
+    monkeypatch.setenv("MEDIAMILL_MODELS", str(tmp_path / "models"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # another test may have loaded a model here
+    limits = Limits(timeout_seconds=120, memory_bytes=2 << 30)
+    sandbox = Sandbox("audio", size=1, spare=0, limits=limits, scratch=tmp_path / "scratch")
+    await sandbox.start()
+    try:
+        done = await sandbox.run(SandboxJob(mime_type="audio/ogg", file=AMIABLE))
+    finally:
+        await sandbox.close()
+    assert f"{COMMIT}/model.bin" in hub.fetched
+    assert AMIABLE_WORDS in str(done.result["content"]).lower()
+    assert f"{NAME}@{COMMIT[:12]}" in done.result["models"]
 
 
 def test_the_default_is_the_turbo_model_at_a_pinned_commit() -> None:

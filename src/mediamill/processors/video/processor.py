@@ -57,6 +57,8 @@ class VideoDescriptionProcessor(BaseMediaProcessor):
         self.eyes = Eyes(vision, reader)
         engines = (self.settings.speech, self.settings.vision, self.settings.video)
         self.network = any(engine != "local" for engine in engines)
+        if self.settings.speech == "hub":  # fetched now: once jobs run, its folder cannot be written
+            choose.speech_model()
 
     def process_media(
         self, file_path: Path, mime_type: str, caption: str, media_metadata: Mapping[str, Any]
