@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mediamill.media.errors import MissingMediaError
-from mediamill.processors.contract import ProcessorInput
+from mediamill.processors.contract import ProcessorInput, RefusedMediaError
 from mediamill.processors.stub import (
     StubAudioProcessor,
     StubImageProcessor,
@@ -43,7 +42,7 @@ def test_a_stub_tells_the_guid_of_the_message(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.spec("C26")
 def test_a_stub_opens_the_file(tmp_path: Path) -> None:
-    with pytest.raises(MissingMediaError):
+    with pytest.raises(RefusedMediaError, match="not there"):
         StubImageProcessor([], 60).process(given(tmp_path / "gone"))
 
 
