@@ -49,10 +49,11 @@ class LocalReader:
         lines: list[TextLine] = []
         for piece, top, first, last in cut_pieces(pixels):
             for line in self._read_piece(piece):
-                middle = (line.box[1] + line.box[3]) / 2 + top
-                if first <= middle < last:  # in an overlap, one piece has the say
-                    left, upper, right, lower = line.box
-                    lines.append(replace(line, box=(left, upper + top, right, lower + top)))
+                left, upper, right, lower = line.box
+                moved = replace(line, box=(left, upper + top, right, lower + top))
+                # Two pieces see the lines of their overlap, at slightly different heights: the first one counts.
+                if first <= _middle(moved) < last and not any(_covers(other, moved) for other in lines):
+                    lines.append(moved)
         return in_reading_order(lines)
 
     def _read_piece(self, piece: Pixels) -> list[TextLine]:
@@ -91,7 +92,7 @@ def is_sure(line: TextLine) -> bool:
 
 
 def cut_pieces(pixels: Pixels) -> Iterator[tuple[Pixels, int, float, float]]:
-    """Pieces from top to bottom: pixels, where it starts, and the band of the image for which it has the say."""
+    """Pieces from top to bottom: pixels, where it starts, and from where to where its lines are whole."""
     height, width = pixels.shape[:2]
     if height <= TALL * width or height <= LARGEST_SIDE / 2:
         yield pixels, 0, -1, height + 1
@@ -100,8 +101,21 @@ def cut_pieces(pixels: Pixels) -> Iterator[tuple[Pixels, int, float, float]]:
     margin = int(step * OVERLAP)
     for start in range(0, height, step):
         top, bottom = max(0, start - margin), min(height, start + step + margin)
-        is_last = start + step >= height
-        yield pixels[top:bottom], top, start if start else -1, height + 1 if is_last else start + step
+        first = start - margin / 2 if start else -1
+        last = start + step + margin / 2 if bottom < height else height + 1
+        yield pixels[top:bottom], top, first, last
+        if bottom == height:
+            return
+
+
+def _middle(line: TextLine) -> float:
+    return (line.box[1] + line.box[3]) / 2
+
+
+def _covers(other: TextLine, line: TextLine) -> bool:
+    """Is the middle of the line inside the other?"""
+    across = (line.box[0] + line.box[2]) / 2
+    return other.box[1] <= _middle(line) <= other.box[3] and other.box[0] <= across <= other.box[2]
 
 
 def _padded(piece: Pixels) -> Pixels:
@@ -135,8 +149,7 @@ def in_reading_order(lines: list[TextLine]) -> list[TextLine]:
     """Row by row from the top, each row from the left. A line belongs to a row if its middle lies within the row."""
     rows: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda each: each.box[1] + each.box[3]):
-        middle = (line.box[1] + line.box[3]) / 2
-        if rows and rows[-1][0].box[1] <= middle <= rows[-1][0].box[3]:
+        if rows and rows[-1][0].box[1] <= _middle(line) <= rows[-1][0].box[3]:
             rows[-1].append(line)
         else:
             rows.append([line])
