@@ -146,13 +146,10 @@ async def _somebody_works(app: App) -> AsyncIterator[None]:
 
 async def _work_if_nobody_does(app: App) -> None:
     from mediamill.cli.follow import read_patiently
-    from mediamill.engine.watch import count_workers
+    from mediamill.engine.watch import is_served
     from mediamill.worker.loop import Worker, WorkerPlan
 
-    while True:
-        workers = await read_patiently(app, count_workers)
-        if not any(workers[state] for state in ("active", "idle", "busy")):
-            break
+    while await read_patiently(app, is_served):
         await asyncio.sleep(LOOK_FOR_WORKERS_SECONDS)
     plan = WorkerPlan(data_folder=app.settings.data_folder, gpu=app.settings.worker_gpu)
     worker = Worker(app.database, app.engine, plan)

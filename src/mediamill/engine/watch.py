@@ -58,6 +58,11 @@ async def job_progress(connection: Connection, ids: Sequence[int]) -> dict[int, 
     return {row["id"]: dict(row) for row in rows}
 
 
+async def is_served(connection: Connection) -> bool:
+    """Is there a worker that lives and serves all pools?"""
+    return bool(await store.watch.is_served.value(connection, lock_class=store.WORKER_LOCKS))
+
+
 async def oldest_transaction(connection: Connection) -> dict[str, Any] | None:
     """The transaction that has been open for longest, if any is."""
     row = await store.watch.oldest_transaction.row(connection)

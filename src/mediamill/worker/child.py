@@ -89,7 +89,7 @@ class Given(ProcessorInput):
         put = object.__setattr__  # the contract is frozen
         put(self, "payload", work.payload)
         put(self, "mime_type", work.mime_type)
-        put(self, "file", None if work.file is None else Path(work.file))
+        put(self, "file", None if work.file is None else Path(os.fsdecode(work.file)))
         put(self, "checkpoint", work.checkpoint)
         put(self, "attempt", work.attempt)
         # Not a method of this object: the cycle would keep the payload alive until a garbage collection.

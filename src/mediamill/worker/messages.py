@@ -33,7 +33,7 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     number: int
     payload: dict[str, Any]
     mime_type: str | None
-    file: str | None
+    file: bytes | None  # a path: names need not be UTF-8
     folder: str
     checkpoint: Any
     attempt: int

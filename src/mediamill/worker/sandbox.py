@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -357,7 +358,7 @@ def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytea
         number,
         dict(given.payload),
         given.mime_type,
-        None if given.file is None else str(given.file),
+        None if given.file is None else os.fsencode(given.file),
         folder,
         given.checkpoint,
         given.attempt,

@@ -84,6 +84,21 @@ select a.id, coalesce(
 ) as state
 from unnest(:ids::bigint[]) as a (id);
 
+-- name: is_served
+-- Does a worker serve all pools now? The row of one that was killed says so for a while: its session tells better.
+select exists (
+    select from workers w
+    where w.state in ('active', 'idle', 'busy') and w.pools = '{}' and (
+        w.id in (
+            select objid::bigint::integer from pg_locks
+            where locktype = 'advisory' and classid = :lock_class and objsubid = 2 and granted
+                and mode = 'ExclusiveLock'
+                and database = (select oid from pg_database where datname = current_database())
+        )
+        or (w.type = 'remote' and w.heartbeat_at > now() - interval '2 minutes')
+    )
+);
+
 -- name: job_progress
 -- Those of these jobs that have not ended, and how far they are.
 select id, state, step, percent from jobs where id = any (:ids::bigint[]);
