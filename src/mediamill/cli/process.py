@@ -149,7 +149,7 @@ async def _work_if_nobody_does(app: App) -> None:
     from mediamill.engine.watch import is_served
     from mediamill.worker.loop import Worker, WorkerPlan
 
-    while await read_patiently(app, is_served):
+    while await read_patiently(app, is_served):  # noqa: ASYNC110 - nobody tells when the last one goes
         await asyncio.sleep(LOOK_FOR_WORKERS_SECONDS)
     plan = WorkerPlan(data_folder=app.settings.data_folder, gpu=app.settings.worker_gpu)
     worker = Worker(app.database, app.engine, plan)
