@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -28,11 +27,18 @@ class OpenAiEmbedder:
         self._endpoint = openai_endpoint(settings, "MEDIAMILL_EMBEDDING_MODEL")
         self._asked = settings.embedding_model or DEFAULT_MODEL
         self.model = self._endpoint.model_id(self._asked)
+        self._dimensions: int | None = None
 
-    @cached_property
+    @property
     def dimensions(self) -> int:
         """The server's choice, so it is asked."""
-        return int(self._ask(["size"]).shape[1])
+        if self._dimensions is None:
+            self._dimensions = int(self._ask(["size"]).shape[1])
+        return self._dimensions
+
+    @dimensions.setter
+    def dimensions(self, dimensions: int) -> None:
+        self._dimensions = dimensions
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One vector a text."""
