@@ -1,0 +1,1 @@
+"""Benchmarks of the processors of media."""
