@@ -23,7 +23,6 @@ from bench.engine.peers import NAMES, NotWiredError, PeerFailedError, load_peer
 from bench.engine.phases import ONCE, PHASES, QUICK, Row, Sizes, Trial
 from bench.engine.report import (
     compute_ratios,
-    describe_machine,
     format_ratios,
     format_row,
     format_table,
@@ -31,6 +30,7 @@ from bench.engine.report import (
 )
 from bench.engine.servers import describe_server, fresh_database, running_server
 from bench.engine.workers import ROOT
+from bench.machine import describe_machine
 
 RESULTS = ROOT / "bench" / "results"
 SHARED_MEMORY = Path("/dev/shm")

@@ -7,16 +7,12 @@ moves both sides of a ratio, but differently from round to round.
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import psutil
 
 from bench.engine.peers import LIMIT, NAMES, OURS
 from bench.engine.phases import PHASES, Row
@@ -165,24 +161,3 @@ def write_results(path: Path, machine: dict[str, Any], command: str, rounds: int
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=2) + "\n")
-
-
-def describe_machine() -> dict[str, Any]:
-    """What the figures depend on, without the machine's name."""
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
-        "python": platform.python_version(),
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-
-
-def _cpu_model() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
