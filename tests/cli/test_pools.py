@@ -120,7 +120,10 @@ async def test_a_faulty_file_changes_nothing(
 async def test_an_unknown_pool_is_answered_with_those_there_are(mediamill: Mediamill) -> None:
     refused = await mediamill("pools", "show", "nowhere")
     assert refused.code == 1
-    assert "there are audio, corrupt, documents, image, scripted, stickers, unsupported, video, default" in refused.err
+    assert (
+        "there are audio, corrupt, documents, image, scripted, stickers, unsupported, video, default"
+        in refused.err
+    )
     assert "nothing" not in (await mediamill("pools", "show")).out
 
 
