@@ -7,28 +7,21 @@ built or run: `python -m bench.quality.speech` prints JSON. Character error rate
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import re
-import shutil
 import sys
-import tarfile
 import time
 import unicodedata
-import urllib.parse
-import urllib.request
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pip._internal.models.index import PyPI
-
+from bench.quality.distance import distance
+from bench.quality.fetch import Archive, fetch
 from mediamill.processors.models.local_speech import LocalSpeech
 from mediamill.settings import Settings
 
-CACHE = Path(".cache/quality/speech")
 SOUND = {".wav", ".flac", ".opus", ".mp3"}
 LANGUAGES = {
     "13697_11991_000000": "es",
@@ -60,16 +53,6 @@ SWEDISH = ["noll", "en", "två", "tre", "fyra", "fem", "sex", "sju", "åtta", "n
 RUNS = (("whisper-base", 1), ("whisper-base", 5), ("whisper-tiny.en", 1), ("whisper-tiny.en", 5))
 
 
-@dataclass(frozen=True)
-class Archive:
-    """A source archive, and the folders of it that hold speech and its words."""
-
-    package: str
-    file: str
-    sha256: str
-    folders: tuple[str, ...]
-
-
 ARCHIVES = (
     Archive(
         "pocketsphinx",
@@ -93,30 +76,6 @@ class Spoken:
     path: Path
     language: str
     text: str
-
-
-def fetch(archive: Archive) -> Path:
-    """The unpacked speech of an archive, downloaded once."""
-    folder = CACHE / archive.package
-    if folder.is_dir():
-        return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    packed = CACHE / archive.file
-    index = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/") + f"/{archive.package}/"
-    with urllib.request.urlopen(index, timeout=60) as page:
-        link = re.search(rf'href="([^"]*{re.escape(archive.file)})[#"]', page.read().decode())
-    if link is None:
-        raise SystemExit(f"{archive.file} is not on the index")
-    with urllib.request.urlopen(urllib.parse.urljoin(index, link[1]), timeout=300) as source:
-        packed.write_bytes(source.read())
-    if hashlib.sha256(packed.read_bytes()).hexdigest() != archive.sha256:
-        raise SystemExit(f"{archive.file} is not what it was")
-    unpacked = CACHE / f".{archive.package}"
-    shutil.rmtree(unpacked, ignore_errors=True)
-    with tarfile.open(packed) as tar:
-        wanted = [one for one in tar if one.name.split("/", 1)[-1].startswith(archive.folders)]
-        tar.extractall(unpacked, wanted, filter="data")
-    return unpacked.rename(folder)
 
 
 def find_spoken() -> list[Spoken]:
@@ -169,17 +128,6 @@ def in_words(word: str) -> str:
     if number < 1000:
         return f"{ONES[number // 100]} hundred {in_words(str(number % 100)) if number % 100 else ''}"
     return f"{in_words(word[:2])} {in_words(word[2:])}"
-
-
-def distance(said: Sequence[str], heard: Sequence[str]) -> int:
-    """Least words to change, drop or put in."""
-    row = list(range(len(heard) + 1))
-    for index, word in enumerate(said, 1):
-        diagonal, row[0] = row[0], index
-        for column, other in enumerate(heard, 1):
-            best = min(row[column] + 1, row[column - 1] + 1, diagonal + (word != other))
-            diagonal, row[column] = row[column], best
-    return row[-1]
 
 
 def measure(model: str, beam: int, spoken: Sequence[Spoken], verbose: bool) -> dict[str, object]:
