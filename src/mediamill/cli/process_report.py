@@ -211,6 +211,7 @@ def _as_json(path: Path, report: FileReport) -> dict[str, Any]:
 
 
 def _show(path: Path, report: FileReport) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     screen = console()
@@ -227,7 +228,10 @@ def _show(path: Path, report: FileReport) -> None:
             text if more <= 0 else f"{text[:SHOWN_CHARACTERS]} … ({more} more characters; --out writes all)"
         )
         for line in shown.splitlines():
-            screen.print(f"  {clean(line)}", soft_wrap=True)
+            indented = Padding(clean(line), (0, 0, 0, 2), expand=False)  # on a terminal, wrapped lines too
+            screen.print(
+                indented if screen.is_terminal else f"  {clean(line)}", soft_wrap=not screen.is_terminal
+            )
     screen.print()
 
 
