@@ -2,7 +2,7 @@
 
 What cannot be decoded is left out and counted, a torn end is kept up to the tear, and times always grow.
 The scan costs little more than decoding: one scaler, kept for the whole file, makes 160 × 160 grey pixels in one
-pass; the 32 × 32 pixels and the sharpness come from those. A scaler for each frame costs 30 % of the scan.
+pass; the 32 × 32 pixels and the sharpness come from those. A scaler for each frame costs a fifth of the scan.
 """
 
 from __future__ import annotations
