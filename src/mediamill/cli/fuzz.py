@@ -16,7 +16,7 @@ EXAMPLES = examples("mediamill fuzz", "mediamill fuzz --files 300 --seed 7 --kee
 def fuzz(
     files: Annotated[int, typer.Option(min=1, help="Files, at least; the worst ones are always in.")] = 2000,
     seed: Annotated[int, typer.Option(help="The same seed makes the same files.")] = 1,
-    timeout: Annotated[float, typer.Option(min=1, help="Time limit of one file, in seconds.")] = 20,
+    timeout: Annotated[float, typer.Option(min=1, help="Time limit of one file, in seconds.")] = 60,
     keep: Annotated[
         Path | None, typer.Option(file_okay=False, help="Copy the files that misbehaved to this folder.")
     ] = None,
@@ -29,7 +29,8 @@ def fuzz(
     crashed: the worker died, or a job was left without an end. hung: a job did not end at its time limit. escaped:
     something was made or changed outside the scratch folder. over memory: a child was above its limit.
     without reason: a failure with no message, or with nothing but an exception's name or a library's words.
-    Children that died (the worker went on and told the reason) are counted apart.
+    Counted apart: children that died (the worker went on and told the reason), and files that were stopped at the
+    time limit, of which nothing more is known.
     """
     import asyncio
 

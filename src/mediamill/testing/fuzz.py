@@ -52,7 +52,7 @@ class FuzzPlan:
 
     files: int = 2000
     seed: int = 1
-    timeout_seconds: float = 20
+    timeout_seconds: float = 60  # the first job of a child loads its models, and others do so at that time
     keep: Path | None = None
     patience_seconds: float = 300
 
@@ -214,6 +214,7 @@ class Fuzz:
             dead = await connection.fetch("select subject_id, error from dead_jobs")
             done = await connection.fetchval("select count(*) from finished_jobs")
             left = await connection.fetch("select subject_id from jobs")
+            # From the first claim: jobs that were claimed ahead and handed back count the time in between.
             slowest = await connection.fetch(
                 "select subject_id, extract(epoch from ended_at - started_at)::float as seconds from ("
                 "select subject_id, started_at, finished_at as ended_at from finished_jobs union all "
