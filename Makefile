@@ -21,7 +21,7 @@ $(shell rm -f .venv/.made-in .venv/.stamp-*)
 endif
 endif
 
-.PHONY: help up samples test check format bench bench-engine spec spec-json spec-record lock clean
+.PHONY: help up samples test check format bench bench-engine bench-quality spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -45,10 +45,14 @@ format: .venv/.stamp-dev ## rewrites the code in the house's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: bench-engine ## every benchmark
+bench: bench-engine bench-quality ## every benchmark
 
 bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
 	@$(BIN)/python -m bench.engine $(ARGS)
+
+# Fetches labelled data once, into .cache.
+bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json
+	@$(BIN)/python -m bench.quality $(ARGS)
 
 spec: spec-record ## the requirements, the tests that show them, and whether they pass
 	@$(BIN)/python scripts/spec.py

@@ -112,18 +112,18 @@ class Drawn:
 
 
 def draw_all() -> Iterator[Drawn]:
-    """English in every typeface and size, then the other languages; each clean and worn."""
+    """English in every typeface and size, every second image worn; then the other languages, clean."""
     licence = (fetch(ENGLISH) / ENGLISH.folders[0]).read_text()
     texts = [("en", text) for text in islice(passages(licence), ENGLISH_IMAGES)]
     texts += [(language, next(passages(translations(language)))) for language in LATIN + OTHER_SCRIPTS]
     for number, (language, text) in enumerate(texts):
         size = SIZES[number // len(TYPEFACES) % len(SIZES)]
         archive, font = find_typeface(text, number, size)
-        clean = draw(text, font, size)
-        for worn in (False, True):
-            pixels = wear(clean, number) if worn else np.asarray(clean)
-            name = f"{language}-{number}"
-            yield Drawn(name, language, archive.package.removeprefix("font-"), size, worn, text, pixels)
+        image = draw(text, font, size)
+        worn = language == "en" and number % 2 == 1
+        pixels = wear(image, number) if worn else np.asarray(image)
+        name = archive.package.removeprefix("font-")
+        yield Drawn(f"{language}-{number}", language, name, size, worn, text, pixels)
 
 
 def passages(text: str) -> Iterator[str]:
