@@ -123,6 +123,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     clone, plugins = tmp_path / "clone", tmp_path / "plugins"
     clone.mkdir()
     plugins.mkdir()
+    (clone / "samples").symlink_to(ROOT / "samples")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEDIAMILL_")}
     port = _free_port()
     environment = {
