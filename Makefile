@@ -50,6 +50,9 @@ bench: bench-engine bench-quality ## every benchmark
 bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
 	@$(BIN)/python -m bench.engine $(ARGS)
 
+bench-media: .venv/.stamp-bench .venv/.stamp-models ## media work beside its peers; writes bench/results/media.json
+	@$(BIN)/python -m bench.media $(ARGS)
+
 # Fetches labelled data once, into .cache.
 bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json
 	@$(BIN)/python -m bench.quality $(ARGS)

@@ -126,5 +126,6 @@ if __name__ == "__main__":
     package = PACKAGES[name.partition("_")[0]]
     if importlib.util.find_spec(package) is None:
         sys.exit(f"{package} is not installed")
-    importlib.import_module(package)
+    if package != "ffmpeg":  # of that only the program is wanted
+        importlib.import_module(package)
     print(json.dumps(measure(PEERS[name], path)))

@@ -35,12 +35,12 @@ FLOORS = {"decode_only", "pyav_one_scaler"}
 OURS = ("mediamill", "mediamill_one_thread")
 
 
-def make_clip(path: Path, seconds: int = 60) -> None:
-    """Textures under a moving camera with grain, a cut every five seconds; H.264 at about 5 Mbit/s."""
+def make_clip(path: Path, seconds: int = 60, *, crf: int = 23) -> None:
+    """Textures under a moving camera with grain, a cut every five seconds; H.264, by default at about 5 Mbit/s."""
     random = np.random.default_rng(7)
     grain = random.integers(0, 24, (HEIGHT + 64, WIDTH + 64, 3), np.uint8)
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": "23"})
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "crf": str(crf)})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.codec_context.gop_size = 2 * FPS
         for _ in range(seconds // SHOT_SECONDS):
