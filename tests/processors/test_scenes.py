@@ -28,7 +28,7 @@ def find_scenes(glances: Iterable[Glance], rules: SceneRules | None = None) -> l
 
 
 def scenes_of(path: Path, rules: SceneRules | None = None) -> list[Scene]:
-    with Footage(path) as footage:
+    with Footage(path, rough=True) as footage:
         return find_scenes(footage.glances(), rules)
 
 

@@ -110,15 +110,20 @@ def time_of(frame: VideoFrame, origin: float) -> float | None:
 
 
 class Footage:
-    """A video file that is open for watching; `damage` grows as it is read."""
+    """A video file that is open for watching; `damage` grows as it is read.
 
-    def __init__(self, path: Path, mime_type: str | None = None, threads: int = 1) -> None:
+    `rough`: edges between blocks are not smoothed, which a look at 160 × 160 does not see and takes a fifth less time.
+    """
+
+    def __init__(
+        self, path: Path, mime_type: str | None = None, threads: int = 1, *, rough: bool = False
+    ) -> None:
         self.damage = Damage()
         self._scaler = VideoReformatter()
         self._container = open_media(path, mime_type)
         try:
             with as_damage(mime_type or "video"):
-                self.stream = self._choose_stream(threads)
+                self.stream = self._choose_stream(threads, rough)
         except BaseException:
             self._container.close()
             raise
@@ -204,7 +209,7 @@ class Footage:
         """A frame at 32 × 32, grey."""
         return to_tiny(self._shrink(frame))
 
-    def _choose_stream(self, threads: int) -> VideoStream:
+    def _choose_stream(self, threads: int, rough: bool) -> VideoStream:
         stream = next(iter(moving_pictures(self._container)), None)
         if stream is None:
             raise NoPictureError("the file has no moving pictures that can be decoded")
@@ -217,6 +222,8 @@ class Footage:
         stream.thread_type = "FRAME" if few and threads > 1 else "SLICE"
         # A stream may change its size on the way; the decoder must refuse what we would.
         stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
+        if rough:
+            stream.codec_context.options |= {"skip_loop_filter": "all"}
         return stream
 
     def _seek(self, seconds: float) -> bool:

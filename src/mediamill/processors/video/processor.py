@@ -91,22 +91,26 @@ class VideoDescriptionProcessor(BaseMediaProcessor):
         """Find the moments and look at each; without pictures, say why."""
         pictures = Pictures()
         try:
+            if attempt.watched is None:
+                pictures.damage = self._watch(path, media, attempt)
+            pictures.watched = attempt.watched
             with Footage(path, media.mime_type, self.settings.processor_threads) as footage:
-                if attempt.watched is None:
-                    budget = attempt.seconds_left("finding scenes")
-                    attempt.watched = watch(
-                        footage,
-                        media.duration_seconds,
-                        budget,
-                        lambda percent: attempt.report("finding scenes", percent),
-                    )
-                    attempt.keep("finding scenes", 100)
-                pictures.watched = attempt.watched
-                pictures.damage = footage.damage.as_facts()
                 self._look(footage, caption, attempt, pictures)
         except MediaError as error:
             pictures.trouble = error
         return pictures
+
+    def _watch(self, path: Path, media: MediaFacts, attempt: Attempt) -> dict[str, Any]:
+        """Find the moments, and keep them for the next attempt; what was damaged on the way."""
+        with Footage(path, media.mime_type, self.settings.processor_threads, rough=True) as footage:
+            attempt.watched = watch(
+                footage,
+                media.duration_seconds,
+                attempt.seconds_left("finding scenes"),
+                lambda percent: attempt.report("finding scenes", percent),
+            )
+            attempt.keep("finding scenes", 100)
+            return footage.damage.as_facts()
 
     def _look(self, footage: Footage, caption: str, attempt: Attempt, pictures: Pictures) -> None:
         """Frame by frame, as far as there is time; those of an earlier attempt are known."""
