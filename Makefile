@@ -21,7 +21,7 @@ $(shell rm -f .venv/.made-in .venv/.stamp-*)
 endif
 endif
 
-.PHONY: help up samples test check format bench bench-engine bench-quality spec spec-json spec-record lock clean
+.PHONY: help up samples test check format bench bench-engine bench-media bench-quality spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -45,7 +45,7 @@ format: .venv/.stamp-dev ## rewrites the code in the house's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: bench-engine bench-quality ## every benchmark
+bench: bench-engine bench-media bench-quality ## every benchmark
 
 bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
 	@$(BIN)/python -m bench.engine $(ARGS)

@@ -55,7 +55,11 @@ def make_video(voice: Path, folder: Path, path: Path, size_bytes: int, *, crf: i
         track = source.streams.video[0]
         pictures = target.add_stream_from_template(track)
         sound = target.add_stream("aac", rate=RATE, layout="stereo")
-        packets = [(bytes(p), p.pts, p.dts, p.is_keyframe) for p in source.demux(track) if p.pts is not None]
+        packets = [
+            (bytes(p), p.pts, p.dts, p.is_keyframe)
+            for p in source.demux(track)
+            if p.pts is not None and p.dts is not None
+        ]
         base = track.time_base
         assert base is not None
         turns = max(1, round(size_bytes / clip.stat().st_size))

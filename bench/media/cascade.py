@@ -58,7 +58,7 @@ def compute_ratios(seconds: dict[str, list[float]]) -> dict[str, float]:
 
     def against(*peers: str) -> float:
         best = [min(each) for each in zip(*(seconds[peer] for peer in peers), strict=True)]
-        return round(median(theirs / ours for theirs, ours in zip(best, seconds[OURS], strict=True)), 3)
+        return round(float(median(a / b for a, b in zip(best, seconds[OURS], strict=True))), 3)
 
     return {
         "cascade_vs_pillow_cpu": against("pillow_draft"),

@@ -69,7 +69,7 @@ def scan_ffmpeg(clip: str, *options: str) -> int:
     assert spec is not None
     assert spec.origin is not None
     program = Path(spec.origin).parent / "binaries" / "ffmpeg"
-    command = [program, "-v", "error", "-nostdin", *options, "-i", clip, "-an", "-sn"]
+    command = [str(program), "-v", "error", "-nostdin", *options, "-i", clip, "-an", "-sn"]
     command += ["-vf", f"scale={SIDE}:{SIDE}:flags=area,format=gray", "-f", "rawvideo", "-"]
     count = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -97,6 +97,7 @@ PEERS: dict[str, Callable[[str], int]] = {
     "pyav_one_scaler": lambda clip: scan_pyav(clip, "SLICE", reuse=True),
     "ffmpeg_pipe": scan_ffmpeg,
     "ffmpeg_pipe_one_thread": lambda clip: scan_ffmpeg(clip, "-threads", "1"),
+    "ffmpeg_pipe_rough": lambda clip: scan_ffmpeg(clip, "-threads", "1", "-skip_loop_filter", "all"),
     "scenedetect_content": lambda clip: scan_scenedetect(clip, "opencv", "ContentDetector"),
     "scenedetect_hash": lambda clip: scan_scenedetect(clip, "opencv", "HashDetector"),
     "decode_only": scan_decode_only,

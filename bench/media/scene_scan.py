@@ -68,7 +68,7 @@ def make_texture(random: np.random.Generator) -> Any:
 def scan_ours(clip: str, threads: int) -> int:
     """What the video processor does."""
     finder, scenes, count = SceneFinder(), list[Scene](), 0
-    with Footage(Path(clip), threads=threads) as footage:
+    with Footage(Path(clip), threads=threads, rough=True) as footage:
         for glance in footage.glances():
             scenes += finder.feed(glance)
             count += 1
