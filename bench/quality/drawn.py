@@ -90,6 +90,7 @@ TRANSLATIONS = Archive(
     "16b5ccfc5e8c27e6c0561af551d2ea32852d7352c67d452ae3e76b4f6b2ca495",
     ("django/conf/locale/",),
 )
+CAPITALS = "font-amatic-sc"  # has no small letters, so its text is in capitals
 LATIN = ("cs", "de", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
 OTHER_SCRIPTS = ("el", "ru", "uk")
 SIZES = (14, 18, 24, 32)  # pixels from the top of a line to its bottom
@@ -119,6 +120,7 @@ def draw_all() -> Iterator[Drawn]:
     for number, (language, text) in enumerate(texts):
         size = SIZES[number // len(TYPEFACES) % len(SIZES)]
         archive, font = find_typeface(text, number, size)
+        text = text.upper() if archive.package == CAPITALS else text
         image = draw(text, font, size)
         worn = language == "en" and number % 2 == 1
         pixels = wear(image, number) if worn else np.asarray(image)

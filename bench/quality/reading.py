@@ -56,7 +56,9 @@ def find_screenshots() -> Iterator[Labelled]:
                     continue
                 image = source.parent / find_name(given["image_path"])
                 text = join_text(given.get("expected_text") or given["transformed"])
-                yield Labelled(image.name, ("screenshots",), text, load_pixels(image, "image/png", READ_SIDE))
+                columns = "two columns" if "two_columns" in image.name else "one column"
+                groups = ("screenshots", f"screenshots, {columns}")
+                yield Labelled(image.name, groups, text, load_pixels(image, "image/png", READ_SIDE))
 
 
 def find_name(path: ast.expr) -> str:
