@@ -46,13 +46,15 @@ def test_every_pinned_package_has_a_version_and_a_hash(path: Path) -> None:
 
 
 def test_the_files_of_pins_agree_on_every_version() -> None:
-    versions: dict[str, set[str]] = {}
+    """A package may have one version for old Pythons and one for new; then all files have both."""
+    found: dict[str, set[frozenset[str]]] = {}
     for path in PINS:
-        for name, version in re.findall(
-            r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;]+)", path.read_text(), re.MULTILINE
-        ):
-            versions.setdefault(name, set()).add(version)
-    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
+        pins: dict[str, set[str]] = {}
+        for name, pin in re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;]+)", path.read_text(), re.MULTILINE):
+            pins.setdefault(name, set()).add(pin)
+        for name, versions in pins.items():
+            found.setdefault(name, set()).add(frozenset(versions))
+    assert {name: versions for name, versions in found.items() if len(versions) > 1} == {}
 
 
 def test_everything_that_the_project_depends_on_is_pinned() -> None:
