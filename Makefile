@@ -13,7 +13,8 @@ export PYTHON
 export CHROMIUM
 
 BIN := .venv/bin
-INSTALL := scripts/uv.sh pip install --quiet --python $(BIN)/python
+# Compiled at once: children may not write, so each would compile for itself.
+INSTALL := scripts/uv.sh pip install --quiet --compile-bytecode --python $(BIN)/python
 # An environment that was copied or moved with its folder would run the code of the old place: build it anew.
 ifneq ($(wildcard .venv/.made-in),)
 ifneq ($(shell cat .venv/.made-in),$(CURDIR))

@@ -39,6 +39,12 @@ async def test_a_pool_is_made_changed_and_dropped(mediamill: Mediamill) -> None:
     assert (await mediamill("jobs", "show", 1, "--json")).json["pool"] == "default"
 
 
+@pytest.mark.spec("C24")
+async def test_a_processor_may_be_named_by_its_class(mediamill: Mediamill) -> None:
+    await mediamill("pools", "set", "voices", "matches=audio/ogg", "processor=AudioTranscriptionProcessor")
+    assert (await mediamill("pools", "show", "voices", "--json")).json["processor"] == "audio"
+
+
 @pytest.mark.spec("E16")
 @pytest.mark.parametrize(
     ("words", "complaint"),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body
 
 from mediamill.api.deps import Wired
 from mediamill.engine import pools, watch
-from mediamill.processors.registry import processor_names
+from mediamill.processors.registry import processor_names, with_processor_name
 
 router = APIRouter(prefix="/api/pools", tags=["pools"])
 
@@ -46,8 +46,9 @@ async def drop_pool(deps: Wired, name: str) -> dict[str, Any]:
 async def _set(
     deps: Wired, definitions: list[Definition], *, replace: bool = False, drop: list[str] | None = None
 ) -> dict[str, Any]:
+    named = [with_processor_name(definition) for definition in definitions]
     async with deps.database.transaction() as connection:
         stand = await pools.set_pools(
-            connection, definitions, processor_names(), replace=replace, drop=drop or ()
+            connection, named, processor_names(), replace=replace, drop=drop or ()
         )
     return {"pools": [pool.as_dict() for pool in stand]}

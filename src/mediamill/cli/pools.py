@@ -140,10 +140,11 @@ def drop_pool(
 def _change(changes: list[dict[str, Any]], json: bool, done: str, **how: Any) -> None:
     async def story(opened: App) -> list[dict[str, Any]]:
         from mediamill.engine.pools import set_pools
-        from mediamill.processors.registry import processor_names
+        from mediamill.processors.registry import processor_names, with_processor_name
 
+        named = [with_processor_name(change) for change in changes]
         async with opened.database.transaction() as connection:
-            pools = await set_pools(connection, changes, processor_names(), **how)
+            pools = await set_pools(connection, named, processor_names(), **how)
         return [pool.as_dict() for pool in pools]
 
     pools = run(story)

@@ -4,8 +4,3 @@ import os
 
 # Read when onnxruntime is imported: without it, that package keeps a record of what it runs and sends it to its makers.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-
-import os
-
-# onnxruntime writes and would send telemetry as soon as it is imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -5,10 +5,10 @@ Built-in processors are declared there too, so they load exactly as a plugin doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from typing import Any, cast
 
 from mediamill.errors import InvalidError, NotFoundError
 from mediamill.processors.contract import Processor
@@ -39,6 +39,13 @@ def find_processor(name: str) -> EntryPoint:
         if name in (point.name, point.attr):
             return point
     raise _unknown(name)
+
+
+def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The definition of a pool, whose processor may be given by the name of its class, with its own name."""
+    given = definition.get("processor")
+    names = {point.attr: point.name for point in entry_points(group=GROUP)}
+    return {**definition, "processor": names[given]} if given in names else definition
 
 
 def load_processor(name: str, mime_types: Sequence[str] = (), timeout_seconds: float = 60) -> Processor:

@@ -41,7 +41,6 @@ DOCUMENTS = (
     "application/vnd.ms-excel",
     "application/vnd.ms-powerpoint",
     "application/x-ooxml-protected",
-    "application/x-ooxml-protected",
     "message/rfc822",
     "text/*",
 )
