@@ -2,7 +2,8 @@
 
 python -m bench.media.scene_scan --rounds 5 [--peers-python PYTHON]
 
-All decode every frame at full rate and hash it at 32 × 32. Ours also measures sharpness and finds the scenes.
+All decode every frame at full rate and hash it at 32 × 32. Ours also measures sharpness and finds the scenes, and
+leaves out the smoothing of block edges; `ffmpeg_pipe_rough` is ffmpeg told to do the same, and compared with apart.
 `scene_scan_vs_best`: our frames per CPU-second over the best peer's; 1 is as fast. `decode_only` and
 `pyav_one_scaler` (our own trick without our work) show the floor; they are no peers. PySceneDetect brings another
 OpenCV than ours, so peers may have an environment of their own: --peers-python.
@@ -26,13 +27,13 @@ import numpy as np
 from bench.media.scene_peers import PEERS, measure
 from mediamill.media.frames import Footage
 from mediamill.processors.video.scenes import Scene, SceneFinder
-from mediamill.settings import Settings
 
 WIDTH, HEIGHT, FPS = 1280, 720, 30
 SHOT_SECONDS = 5
 MARGIN = 320
 FLOORS = {"decode_only", "pyav_one_scaler"}
-OURS = ("mediamill", "mediamill_one_thread")
+OURS = "mediamill"
+ROUGH = "ffmpeg_pipe_rough"
 
 
 def make_clip(path: Path, seconds: int = 60, *, crf: int = 23) -> None:
@@ -65,10 +66,10 @@ def make_texture(random: np.random.Generator) -> Any:
     return (total * (230 / total.max())).astype(np.uint8)
 
 
-def scan_ours(clip: str, threads: int) -> int:
+def scan_ours(clip: str) -> int:
     """What the video processor does."""
     finder, scenes, count = SceneFinder(), list[Scene](), 0
-    with Footage(Path(clip), threads=threads, rough=True) as footage:
+    with Footage(Path(clip), rough=True) as footage:
         for glance in footage.glances():
             scenes += finder.feed(glance)
             count += 1
@@ -79,8 +80,8 @@ def scan_ours(clip: str, threads: int) -> int:
 
 def run_once(name: str, clip: Path, peers_python: str) -> dict[str, float] | str:
     """One scan in a fresh process, or why there is none."""
-    if name in OURS:
-        command = [sys.executable, "-m", "bench.media.scene_scan", "--one", name, "--clip", str(clip)]
+    if name == OURS:
+        command = [sys.executable, "-m", "bench.media.scene_scan", "--one", "--clip", str(clip)]
     else:
         command = [peers_python, str(Path(__file__).with_name("scene_peers.py")), name, str(clip)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -94,7 +95,7 @@ def compare(clip: Path, rounds: int, peers_python: str) -> dict[str, Any]:
     """Interleaved rounds; medians, and our speed over the best peer's."""
     runs: dict[str, list[dict[str, float]]] = {}
     missing: dict[str, str] = {}
-    names = [*OURS, *PEERS]
+    names = [OURS, *PEERS]
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             if name in missing:
@@ -109,7 +110,9 @@ def compare(clip: Path, rounds: int, peers_python: str) -> dict[str, Any]:
         for name, each in runs.items()
     }
     peers = {
-        name: speed for name, speed in frames_per_cpu_second.items() if name in PEERS and name not in FLOORS
+        name: speed
+        for name, speed in frames_per_cpu_second.items()
+        if name in PEERS and name not in {*FLOORS, ROUGH}
     }
     best = max(peers, key=lambda name: peers[name], default=None)
     return {
@@ -118,7 +121,10 @@ def compare(clip: Path, rounds: int, peers_python: str) -> dict[str, Any]:
         "rounds": rounds,
         "missing": missing,
         "best_peer": best,
-        "scene_scan_vs_best": round(frames_per_cpu_second["mediamill"] / peers[best], 3) if best else None,
+        "scene_scan_vs_best": round(frames_per_cpu_second[OURS] / peers[best], 3) if best else None,
+        "scene_scan_vs_rough_ffmpeg": round(frames_per_cpu_second[OURS] / frames_per_cpu_second[ROUGH], 3)
+        if ROUGH in frames_per_cpu_second
+        else None,
     }
 
 
@@ -128,11 +134,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clip", type=Path, help="a video to scan instead of the generated one")
     parser.add_argument("--peers-python", default=sys.executable)
-    parser.add_argument("--one", choices=OURS, help=argparse.SUPPRESS)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        threads = Settings().processor_threads if given.one == "mediamill" else 1
-        print(json.dumps(measure(lambda clip: scan_ours(clip, threads), str(given.clip))))
+        print(json.dumps(measure(scan_ours, str(given.clip))))
         return
     with tempfile.TemporaryDirectory() as folder:
         clip = given.clip or Path(folder) / "clip.mp4"
