@@ -48,7 +48,5 @@ async def _set(
 ) -> dict[str, Any]:
     named = [with_processor_name(definition) for definition in definitions]
     async with deps.database.transaction() as connection:
-        stand = await pools.set_pools(
-            connection, named, processor_names(), replace=replace, drop=drop or ()
-        )
+        stand = await pools.set_pools(connection, named, processor_names(), replace=replace, drop=drop or ())
     return {"pools": [pool.as_dict() for pool in stand]}

@@ -228,7 +228,8 @@ def _show(path: Path, report: FileReport) -> None:
             text if more <= 0 else f"{text[:SHOWN_CHARACTERS]} … ({more} more characters; --out writes all)"
         )
         for line in shown.splitlines():
-            indented = Padding(clean(line) or " ", (0, 0, 0, 2), expand=False)  # on a terminal, wrapped lines too
+            # On a terminal, wrapped lines are indented too.
+            indented = Padding(clean(line) or " ", (0, 0, 0, 2), expand=False)
             screen.print(
                 indented if screen.is_terminal else f"  {clean(line)}", soft_wrap=not screen.is_terminal
             )

@@ -10,8 +10,9 @@ from typing import Any
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from mediamill.processors.document.layout import Piece, arrange
+from mediamill.processors.document.layout import arrange
 from mediamill.processors.document.plain import CONTROLS
+from mediamill.processors.reading_order import Piece
 
 WORD = re.compile(r"[^\s\ufffe]+")
 LINE = re.compile(r"[^\r\n]+")

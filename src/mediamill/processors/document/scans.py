@@ -6,10 +6,11 @@ from typing import Any
 
 from mediamill.processors.contract import ProcessorInput
 from mediamill.processors.document.document_text import Limits
-from mediamill.processors.document.layout import Piece, arrange
+from mediamill.processors.document.layout import arrange
 from mediamill.processors.document.pdf import Render
 from mediamill.processors.models import choose
 from mediamill.processors.models.contract import TextLine
+from mediamill.processors.reading_order import Piece
 
 CHECKPOINT_CHARACTERS = 150_000  # UTF-8 and JSON may make six bytes of one
 

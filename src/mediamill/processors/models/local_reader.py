@@ -17,6 +17,7 @@ from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.contract import Pixels, TextLine
 from mediamill.processors.models.installed import model_folder
 from mediamill.processors.models.sessions import open_session
+from mediamill.processors.reading_order import Piece, order_blocks
 from mediamill.settings import Settings
 
 NAME = "pp-ocr-v6-small"
@@ -146,11 +147,6 @@ def _bounds(box: Any, scale: float) -> tuple[float, float, float, float]:
 
 
 def in_reading_order(lines: list[TextLine]) -> list[TextLine]:
-    """Row by row from the top, each row from the left. A line belongs to a row if its middle lies within the row."""
-    rows: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda each: each.box[1] + each.box[3]):
-        if rows and rows[-1][0].box[1] <= _middle(line) <= rows[-1][0].box[3]:
-            rows[-1].append(line)
-        else:
-            rows.append([line])
-    return [line for row in rows for line in sorted(row, key=lambda each: each.box[0])]
+    """Column by column where there are columns of prose, else row by row; each row from the left."""
+    found = {Piece(line.text, *line.box): line for line in lines}
+    return [found[piece] for rows in order_blocks(list(found)) for row in rows for piece in row]
