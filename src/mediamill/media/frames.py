@@ -106,7 +106,8 @@ class Clock:
 def time_of(frame: VideoFrame, origin: float) -> float | None:
     """What the file claims."""
     pts = frame.pts if frame.pts is not None else frame.dts
-    return None if pts is None or frame.time_base is None else float(pts * frame.time_base) - origin
+    base = frame.time_base
+    return None if pts is None or base is None else pts * base.numerator / base.denominator - origin
 
 
 class Footage:
