@@ -14,7 +14,8 @@ from mediamill.processors.models.image_classes import read_class_words
 from mediamill.processors.models.image_objects import SeenObject
 from mediamill.processors.models.local_embedder import LocalImageEmbedder
 from mediamill.processors.models.local_reader import LocalReader, cut_pieces, in_reading_order, is_sure
-from mediamill.processors.models.local_vision import LocalVision, count_objects
+from mediamill.processors.models.local_vision import LocalVision, count_objects, rank_tags
+from mediamill.processors.result import Tag
 from mediamill.settings import Settings
 
 MEDIA = Path(__file__).parent.parent / "media"
@@ -58,8 +59,18 @@ def test_a_photo_gets_the_right_tags_with_scores_and_models(
     sure = {tag.label for tag in sight.tags if tag.score >= 0.4}
     assert wanted <= sure
     assert all(0.05 <= tag.score <= 1 for tag in sight.tags)
-    assert {tag.model for tag in sight.tags} == set(sight.models)
+    assert {tag.model for tag in sight.tags} <= set(sight.models)
     assert all("@" in model for model in sight.models)
+
+
+def test_the_surest_tag_of_both_models_comes_first_and_a_label_comes_once() -> None:
+    objects = [Tag("giraffe", 0.6, "objects@1"), Tag("dog", 0.58, "objects@1")]
+    classes = [
+        Tag("dog", 0.97, "classes@1"),
+        Tag("dalmatian", 0.9, "classes@1"),
+        Tag("Great Dane", 0.06, "classes@1"),
+    ]
+    assert rank_tags([*objects, *classes]) == [classes[0], classes[1], objects[0], classes[2]]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3000), (3000, 1), (7, 5)])

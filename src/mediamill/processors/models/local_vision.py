@@ -33,7 +33,7 @@ RENAMED = {"mouse": "computer mouse", "tv": "television", "cell phone": "mobile 
 
 
 class LocalVision:
-    """Objects first, since they are counted; then what the scene as a whole looks like."""
+    """Objects, which are counted, and what the scene as a whole looks like."""
 
     network = False
 
@@ -43,13 +43,12 @@ class LocalVision:
         self.model = self._classes.model
 
     def look(self, pixels: Pixels, caption: str = "") -> Sight:
-        """Tags by both models. A caption is no help to them."""
+        """Tags by both models, the surest first: where they differ, a sure one is mostly right against an unsure one;
+        where they agree, the surer one's score counts. A caption is no help to them."""
         del caption
         seen = count_objects(self._objects.detect(pixels), self._objects.model)
-        known = {tag.label for tag in seen}
-        classes = self.tag_classes(self._classes.classify(pixels))
-        tags = (*seen, *(tag for tag in classes if tag.label not in known))
-        return Sight(tags, None, (self._objects.model, self._classes.model))
+        tags = rank_tags([*seen, *self.tag_classes(self._classes.classify(pixels))])
+        return Sight(tuple(tags), None, (self._objects.model, self._classes.model))
 
     def tag_classes(self, shares: Shares) -> list[Tag]:
         """Words and wider words, each with the likelihood of all its classes together: half sure of each of two
@@ -64,6 +63,15 @@ class LocalVision:
             for label, score in ranked
             if score >= LEAST_CLASS_SCORE
         ]
+
+
+def rank_tags(tags: list[Tag]) -> list[Tag]:
+    """Each label once, with its best score; the surest first."""
+    best: dict[str, Tag] = {}
+    for tag in tags:
+        if tag.label not in best or tag.score > best[tag.label].score:
+            best[tag.label] = tag
+    return sorted(best.values(), key=lambda tag: -tag.score)
 
 
 def count_objects(seen: list[SeenObject], model: str) -> list[Tag]:
