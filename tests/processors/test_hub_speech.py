@@ -17,7 +17,7 @@ from tests.media.speech import AMIABLE, AMIABLE_WORDS
 pytestmark = pytest.mark.spec("C26")
 
 COMMIT = "0d3d19a32d3338f10357c0889762bd8d64bbdeba"
-NAME = "Systran/faster-whisper-tiny.en"
+NAME = "Systran/faster-whisper-base"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     with HubServer() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        server.publish(NAME, COMMIT, model_folder("whisper-tiny.en"))
+        server.publish(NAME, COMMIT, model_folder("whisper-base"))
         yield server
 
 

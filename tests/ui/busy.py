@@ -55,7 +55,7 @@ DEAD = (
 async def fill(database: Database) -> None:
     """All of it, the same every time."""
     async with database.transaction() as connection:
-        await connection.execute("delete from pools where name = 'scripted'")
+        await connection.execute("delete from pools where matches <> '{}'")
         await connection.execute(POOLS)
         await connection.execute("select setval(pg_get_serial_sequence('jobs', 'id'), 4200)")
         await _add_dead(connection)

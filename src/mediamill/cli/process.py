@@ -136,12 +136,15 @@ async def _follow(app: App, ids: Sequence[int], report: Any) -> AsyncIterator[Fi
 async def _somebody_works(app: App) -> AsyncIterator[None]:
     """Workers that run anyway do the work; if there are none, or they go, one in this process does."""
     watching = asyncio.create_task(_work_if_nobody_does(app))
-    logging.getLogger("mediamill").setLevel(logging.ERROR)  # failures are told with their file
+    logger = logging.getLogger("mediamill")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # failures are told with their file
     try:
         yield
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+        logger.setLevel(level)
 
 
 async def _work_if_nobody_does(app: App) -> None:
