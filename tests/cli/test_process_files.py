@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from mediamill.db.connection import Database
@@ -60,7 +61,7 @@ async def test_the_samples_become_text_that_a_person_finds_right(tmp_path: Path)
 
 @pytest.mark.spec("C26")
 async def test_killed_in_the_middle_it_goes_on_where_it_was(
-    tmp_path: Path, new_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDIAMILL_DATABASE_URL", database.url)
     folder = tmp_path / "in"
@@ -174,3 +175,26 @@ async def test_a_folder_without_files_is_said_to_be_one(mediamill: Mediamill, tm
     said = await mediamill("process", tmp_path)
     assert said.code == 1
     assert "there is no file to process" in said.err
+
+
+async def test_what_died_of_a_passing_trouble_is_tried_again_and_what_was_thrown_away_is_new(
+    mediamill: Mediamill, new_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.pdf"
+    file.write_bytes(b"%PDF-1.7\nnothing more")
+    await mediamill("process", file)
+    connection = await asyncpg.connect(new_url)
+    try:
+        died = "select failed_at from dead_jobs where id = 1"
+        first = await connection.fetchval(died)
+        await mediamill("process", file)
+        assert await connection.fetchval(died) == first  # the same bytes would fail again
+        await connection.execute("update dead_jobs set reason = 'max_attempts_exhausted'")
+        assert (await mediamill("process", file, file)).code == 1
+        assert await connection.fetchval(died) > first
+        await connection.execute("delete from dead_jobs")
+        assert (await mediamill("process", file)).code == 1
+        (fresh,) = await connection.fetch("select id from dead_jobs")
+        assert fresh["id"] > 1
+    finally:
+        await connection.close()

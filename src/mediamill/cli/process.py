@@ -106,12 +106,14 @@ async def _enqueue(app: App, paths: Sequence[Path], *, previews: bool, again: bo
     ]
     async with app.database.transaction() as connection:
         ids = await app.enqueuer.enqueue_jobs(connection, jobs)
-        for position, state in enumerate([(await job_states(connection, [id_]))[id_] for id_ in ids]):
+        states = await job_states(connection, ids)
+        for position, id_ in enumerate(ids):
+            state = states[id_]
             if state is None:  # its key is known, but the job was thrown away
                 fresh = replace(jobs[position], idempotency_key=None)
                 ids[position] = await app.enqueuer.enqueue_job(connection, fresh)
-            elif state == "dead" and (await show_job(connection, ids[position]))["reason"] != "permanent":
-                await requeue_dead(connection, app.engine, [ids[position]])
+            elif state == "dead" and (await show_job(connection, id_)).get("reason") != "permanent":
+                await requeue_dead(connection, app.engine, [id_])
     return ids
 
 

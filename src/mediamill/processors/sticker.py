@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,7 @@ class StickerProcessor(ImageVisionProcessor):
             return self.result(examined, describe_image(examined, caption))
         result = self.result(examined, describe_sticker(examined, note, caption))
         told = {"emoji": list(note.emoji), "pack": note.pack, "publisher": note.publisher}
-        return ProcessingResult(
-            result.content,
-            tags=result.tags,
-            models=result.models,
-            facts={**result.facts, "sticker": told},
-            files=result.files,
-        )
+        return replace(result, facts={**result.facts, "sticker": told})
 
 
 def is_sticker(examined: Examined, note: StickerNote) -> bool:
