@@ -25,6 +25,7 @@ pin pyproject.toml --group bench -o requirements/bench.txt
 pin .cache/lock/build.in -o requirements/build.txt
 compile "$@" --generate-hashes .cache/lock/uv.in -o requirements/uv.txt
 compile "$@" --generate-hashes .cache/lock/node.in -o requirements/node.txt
+cp requirements/node.txt src/mediamill/node_requirements.txt # an installed mediamill fetches Node.js by it
 
 if grep -nE 'https?://|file://' requirements/*.txt; then
     echo "lock: an address got into requirements/ (above)" >&2

@@ -30,7 +30,13 @@ def contract(name: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "path", [*PINS, ROOT / "requirements/js/package-lock.json"], ids=lambda path: path.name
+    "path",
+    [
+        *PINS,
+        ROOT / "requirements/js/package-lock.json",
+        ROOT / "src/mediamill/agents/pi_package/package-lock.json",
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_a_file_of_pins_names_no_address(path: Path) -> None:
     assert not re.search(r"\w+://|--(?:extra-)?index-url|--find-links", path.read_text())
@@ -55,6 +61,11 @@ def test_the_files_of_pins_agree_on_every_version() -> None:
         for name, versions in pins.items():
             found.setdefault(name, set()).add(frozenset(versions))
     assert {name: versions for name, versions in found.items() if len(versions) > 1} == {}
+
+
+def test_an_installed_mediamill_fetches_the_node_that_is_pinned() -> None:
+    carried = ROOT / "src" / "mediamill" / "node_requirements.txt"
+    assert carried.read_text() == (ROOT / "requirements" / "node.txt").read_text(), "run make lock"
 
 
 def test_everything_that_the_project_depends_on_is_pinned() -> None:

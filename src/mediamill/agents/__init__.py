@@ -1,0 +1,1 @@
+"""Agent sessions behind one contract: the pi agent, and any OpenAI-compatible chat."""
