@@ -103,7 +103,9 @@ class Settings(BaseSettings):
     text: Literal["none", "openai"] = Field(
         default="none", description="Who writes and extracts text: nobody, or any OpenAI-compatible endpoint."
     )
-    text_model: str | None = Field(default=None, description="Name of the text model, for `text=openai`.")
+    text_model: str | None = Field(
+        default=None, description="Name of the text model, for `text=openai` and for agents."
+    )
     embedding: Literal["local", "openai", "hub"] = Field(
         default="local",
         description="Who turns texts and images into vectors for search: `local`, `openai` (texts only) or `hub` "
@@ -160,6 +162,35 @@ class Settings(BaseSettings):
     )
     stub_video_seconds: float = Field(
         default=60, ge=0, description="How long the video stub pretends to work."
+    )
+
+    # agents
+    agent: Literal["openai", "pi"] = Field(
+        default="openai",
+        description="Who answers as an agent: `openai` (a chat with the OpenAI-compatible endpoint) or `pi` "
+        "(the pi agent, set up on first use, with the same endpoint and `MEDIAMILL_TEXT_MODEL`).",
+    )
+    agent_context_tokens: int = Field(
+        default=32_000,
+        ge=2_000,
+        description="How much of a conversation the agent's model can hold; older turns are left out or summed up.",
+    )
+    agent_timeout_seconds: float = Field(
+        default=600, gt=0, description="How long one run of the pi agent may take, with all its steps."
+    )
+    pi_sessions: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Most pi processes at once (about 160 MB each); idle ones make room, other threads wait.",
+    )
+    pi_idle_seconds: float = Field(
+        default=300, gt=0, description="A pi process that had nothing to do for so long is stopped."
+    )
+    pi_tools: str = Field(
+        default="",
+        description="Tools that the pi agent may use, separated by commas (`read,bash,edit,write,grep,find,ls`). "
+        "They run as this user: whoever can write to the agent can then reach what this user can. Empty: none.",
     )
 
     # staging

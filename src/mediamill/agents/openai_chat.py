@@ -1,0 +1,241 @@
+"""A chat with any OpenAI-compatible endpoint, streamed. It remembers a thread only while somebody holds its session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+from weakref import WeakValueDictionary
+
+import httpx
+
+from mediamill.agents.contract import (
+    LONGEST_ANSWER_CHARACTERS,
+    AgentBusyError,
+    AgentNonsenseError,
+    AgentNotSetError,
+    AgentRefusedError,
+    Answer,
+    AnswerTooLongError,
+    Image,
+    Turn,
+)
+from mediamill.agents.failures import failure_of, one_line, read_reason, retry_after_seconds
+from mediamill.agents.fit import fit_history
+from mediamill.agents.thinking import WithoutThinking
+from mediamill.settings import Settings
+
+DEFAULT_MODEL = "gpt-4o-mini"
+LARGEST_ANSWER_BYTES = 10_000_000
+LARGEST_LINE_BYTES = 1_000_000
+LONGEST_CONNECT_SECONDS = 10.0
+
+
+class OpenAiAgent:
+    """One endpoint, any number of threads side by side."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url, self._key = checked_url(settings), checked_key(settings)
+        self.where = self._url.netloc.decode("ascii")
+        self._model = settings.text_model or DEFAULT_MODEL
+        self._seconds = settings.model_timeout_seconds
+        self.context_tokens = settings.agent_context_tokens
+        self._sessions: WeakValueDictionary[str, OpenAiSession] = WeakValueDictionary()
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        timeout = httpx.Timeout(self._seconds, connect=min(LONGEST_CONNECT_SECONDS, self._seconds))
+        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
+
+    def session(self, thread_key: str, history: Sequence[Turn] = (), instructions: str = "") -> OpenAiSession:
+        """The session that somebody holds already, else a new one that begins with this history."""
+        session = self._sessions.get(thread_key)
+        if session is None:
+            session = self._sessions[thread_key] = OpenAiSession(self, history)
+        session.instructions = instructions
+        return session
+
+    async def close(self) -> None:
+        """Close the connections; answers under way fail."""
+        await self._client.aclose()
+
+    async def complete(self, messages: list[dict[str, Any]]) -> Answer:
+        """The pieces of text that the model writes."""
+        body = {"model": self._model, "messages": messages, "stream": True}
+        url = self._url.copy_with(raw_path=self._url.raw_path.rstrip(b"/") + b"/chat/completions")
+        until = asyncio.get_running_loop().time() + self._seconds
+        try:
+            async with asyncio.timeout_at(until):
+                response = await self._client.send(
+                    self._client.build_request("POST", url, json=body), stream=True
+                )
+            try:
+                if not response.is_success:
+                    raise await self._failure(response, until)
+                async for piece in self._pieces(response, until):
+                    yield piece
+            finally:
+                await response.aclose()
+        except (TimeoutError, httpx.TimeoutException) as error:
+            message = f"{self.where}: no whole answer within {self._seconds:g} seconds"
+            raise AgentBusyError(
+                message, fix="raise MEDIAMILL_MODEL_TIMEOUT_SECONDS if it needs longer"
+            ) from error
+        except httpx.TransportError as error:
+            message = f"{self.where}: the connection failed ({error or type(error).__name__})"
+            raise AgentBusyError(message, fix="is the server of MEDIAMILL_OPENAI_URL up?") from error
+
+    async def _failure(self, response: httpx.Response, until: float) -> Exception:
+        body = bytearray()
+        async for chunk in _chunks(response, until):
+            body += chunk
+        after = retry_after_seconds(response.headers.get("Retry-After"))
+        return failure_of(response.status_code, read_reason(bytes(body), self._key), self.where, after)
+
+    async def _pieces(self, response: httpx.Response, until: float) -> AsyncIterator[str]:
+        """The texts of the events, until the one that ends the answer."""
+        async for line in _lines(response, until):
+            data = (
+                line[5:].strip() if line.startswith(b"data:") else line.strip() if line[:1] == b"{" else b""
+            )
+            if data == b"[DONE]":
+                return
+            if not data:
+                continue
+            piece, ended = self._read_event(data)
+            if piece:
+                yield piece
+            if ended:
+                return
+        raise AgentBusyError(f"{self.where}: the answer was cut off")
+
+    def _read_event(self, data: bytes) -> tuple[str, bool]:
+        """Its text, and whether it ends the answer. A server that does not stream sends one event that is all."""
+        try:
+            told = json.loads(data)
+            if error := told.get("error"):
+                raise self._told_error(error)
+            choices = told.get("choices") or []
+            if not choices:
+                return "", False
+            choice = choices[0]
+            message = choice.get("delta") or choice.get("message") or {}
+            said, refusal, reason = (
+                message.get("content"),
+                message.get("refusal"),
+                choice.get("finish_reason"),
+            )
+        except (ValueError, RecursionError, AttributeError, LookupError, TypeError) as fault:
+            raise AgentNonsenseError(f"{self.where}: the answer is not what a chat answers") from fault
+        if refusal or reason == "content_filter":
+            raise AgentRefusedError(
+                f"the model refuses to answer: {one_line(str(refusal or reason), self._key)}"
+            )
+        return (said if isinstance(said, str) else ""), bool(reason)
+
+    def _told_error(self, error: Any) -> Exception:
+        """An error in the midst of a stream; without a status it may pass."""
+        details = error if isinstance(error, dict) else {"message": error}
+        code = details.get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        return failure_of(status, one_line(str(details.get("message") or ""), self._key), self.where)
+
+
+class OpenAiSession:
+    """One thread. A chat cannot be spoken into while it answers, so `steer` is asked in turn, as `follow_up` is."""
+
+    def __init__(self, agent: OpenAiAgent, history: Sequence[Turn]) -> None:
+        self._agent, self._history = agent, list(history)
+        self._turn = asyncio.Lock()
+        self.instructions = ""
+
+    async def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
+        """Ask, in turn; the answer is remembered when it is whole."""
+        async with self._turn:
+            self._history = fit_history(self._history, text, self._agent.context_tokens)
+            visible, size = WithoutThinking(), 0
+            pieces: list[str] = []
+            async with aclosing(self._agent.complete(self._messages(text, images))) as written:
+                async for raw in written:
+                    size += len(raw)
+                    if size > LONGEST_ANSWER_CHARACTERS:
+                        raise AnswerTooLongError
+                    if piece := visible.take(raw):
+                        pieces.append(piece)
+                        yield piece
+            if rest := visible.rest():
+                pieces.append(rest)
+                yield rest
+            if not (said := "".join(pieces).strip()):
+                raise AgentNonsenseError(f"{self._agent.where}: the answer is empty")
+            self._history += [Turn("user", text), Turn("assistant", said)]
+
+    follow_up = prompt
+    steer = prompt
+
+    def _messages(self, text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
+        content: str | list[dict[str, Any]] = text
+        if images:
+            shown = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in images]
+            content = [{"type": "text", "text": text}, *shown]
+        system = [{"role": "system", "content": self.instructions}] if self.instructions else []
+        before = [{"role": turn.role, "content": turn.text} for turn in self._history]
+        return [*system, *before, {"role": "user", "content": content}]
+
+
+def data_url(image: Image) -> str:
+    """The image inside an address."""
+    return f"data:{image.mime_type};base64,{base64.b64encode(image.data).decode('ascii')}"
+
+
+def checked_url(settings: Settings) -> httpx.URL:
+    """The endpoint of the settings. There is no default: conversations go nowhere that nobody named."""
+    fix = "set MEDIAMILL_OPENAI_URL, up to and including /v1"
+    if not settings.openai_url:
+        raise AgentNotSetError("no OpenAI-compatible endpoint is set", fix=fix)
+    try:
+        url = httpx.URL(settings.openai_url.strip())
+    except (httpx.InvalidURL, ValueError) as error:
+        raise AgentNotSetError("MEDIAMILL_OPENAI_URL is no address", fix=fix) from error
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
+        message = "MEDIAMILL_OPENAI_URL must be http(s)://host/path, without user, password or query"
+        raise AgentNotSetError(message, fix=f"{fix}, and the key as MEDIAMILL_OPENAI_KEY")
+    return url
+
+
+def checked_key(settings: Settings) -> str | None:
+    """The key of the settings, if it can be one: the HTTP library would print another in its complaint."""
+    key = settings.openai_key.get_secret_value().strip() if settings.openai_key else ""
+    if not (key.isascii() and key.isprintable()):
+        raise AgentNotSetError("MEDIAMILL_OPENAI_KEY has characters that no key has")
+    return key or None
+
+
+async def _chunks(response: httpx.Response, until: float) -> AsyncIterator[bytes]:
+    """What comes, bounded in size and time."""
+    size = 0
+    chunks = response.aiter_bytes()
+    while True:
+        async with asyncio.timeout_at(until):
+            chunk = await anext(chunks, None)
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > LARGEST_ANSWER_BYTES:
+            raise AgentNonsenseError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")
+        yield chunk
+
+
+async def _lines(response: httpx.Response, until: float) -> AsyncIterator[bytes]:
+    held = b""
+    async for chunk in _chunks(response, until):
+        *lines, held = (held + chunk).split(b"\n")
+        for line in lines:
+            yield line
+        if len(held) > LARGEST_LINE_BYTES:
+            raise AgentNonsenseError(f"the answer has a line of more than {LARGEST_LINE_BYTES} bytes")
+    if held:
+        yield held
