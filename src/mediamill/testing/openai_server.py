@@ -1,13 +1,18 @@
-"""An OpenAI-compatible server on this machine: chat with images, transcriptions, embeddings."""
+"""An OpenAI-compatible server on this machine: chat with images, streamed or not, transcriptions, embeddings."""
 
 from __future__ import annotations
 
 import base64
 import io
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable
 from email import message_from_bytes, policy
 from typing import Any
 
-from mediamill.testing.model_server import ModelServer, Reply, Seen
+from mediamill.testing.model_server import Act, Handler, ModelServer, Reply, Seen
 
 DESCRIPTION = "A red square on a white ground."
 WORDS = "hello from the server"
@@ -15,10 +20,18 @@ DIMENSIONS = 8
 
 
 class OpenAiServer(ModelServer):
-    """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json."""
+    """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json. `say`: what it
+    answers to the messages of a chat.
+    """
 
-    def __init__(self, *, with_times: bool = True, states_model: str | None = None) -> None:
-        self.with_times, self.states_model = with_times, states_model
+    def __init__(
+        self,
+        *,
+        with_times: bool = True,
+        states_model: str | None = None,
+        say: Callable[[list[Any]], str] = lambda _: DESCRIPTION,
+    ) -> None:
+        self.with_times, self.states_model, self.say = with_times, states_model, say
         super().__init__()
 
     def answer(self, seen: Seen) -> Reply:
@@ -26,7 +39,10 @@ class OpenAiServer(ModelServer):
         match seen.path:
             case "/v1/chat/completions":
                 asked = seen.json()
-                message = {"role": "assistant", "content": DESCRIPTION}
+                said = self.say(asked["messages"])
+                if asked.get("stream"):
+                    return Reply(stream_body(said), headers={"Content-Type": "text/event-stream"})
+                message = {"role": "assistant", "content": said}
                 told = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
                 return Reply.json({**told, "model": self.states_model or asked["model"]})
             case "/v1/embeddings":
@@ -52,6 +68,86 @@ class OpenAiServer(ModelServer):
         segments = [{"id": 0, "start": 0.0, "end": seconds, "text": f" {WORDS} "}]
         told = {"task": "transcribe", "language": "english", "duration": seconds, "text": WORDS}
         return Reply.json({**told, "segments": segments})
+
+
+def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    """One event of a streamed chat."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    told = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(told).encode() + b"\n\n"
+
+
+def stream_body(text: str) -> bytes:
+    """A whole streamed chat that says this, word by word."""
+    words = (chunk({"content": word}) for word in text.splitlines(keepends=True) for word in _words(word))
+    return b"".join(
+        [chunk({"role": "assistant", "content": ""}), *words, chunk({}, "stop"), b"data: [DONE]\n\n"]
+    )
+
+
+def _words(line: str) -> Iterable[str]:
+    return (word for word in line.replace(" ", " \0").split("\0") if word)
+
+
+def _begin_stream(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.end_headers()
+    handler.close_connection = True
+
+
+def held_stream(before: str, after: str, go_on: threading.Event) -> Act:
+    """Says the first part, and the rest only when it may."""
+
+    def act(handler: Handler) -> None:
+        server: ModelServer = handler.server.model_server  # type: ignore[attr-defined]
+        _begin_stream(handler)
+        handler.wfile.write(chunk({"role": "assistant", "content": before}))
+        handler.wfile.flush()
+        while not go_on.wait(0.02) and not server.closed.is_set():
+            pass
+        handler.wfile.write(chunk({"content": after}) + chunk({}, "stop") + b"data: [DONE]\n\n")
+
+    return act
+
+
+def cut_stream(before: str, *, reset: bool = False) -> Act:
+    """Says the first part, and is gone."""
+
+    def act(handler: Handler) -> None:
+        _begin_stream(handler)
+        handler.wfile.write(chunk({"role": "assistant", "content": before}))
+        handler.wfile.flush()
+        if reset:
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            handler.connection.close()
+
+    return act
+
+
+def endless_stream(piece: str = "word " * 200) -> Act:
+    """An answer that never ends."""
+
+    def act(handler: Handler) -> None:
+        server: ModelServer = handler.server.model_server  # type: ignore[attr-defined]
+        _begin_stream(handler)
+        while not server.closed.is_set():
+            handler.wfile.write(chunk({"content": piece}))
+
+    return act
+
+
+def tool_call(name: str, arguments: dict[str, Any]) -> Act:
+    """The model wants a tool to be run."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+
+    def act(handler: Handler) -> None:
+        _begin_stream(handler)
+        handler.wfile.write(chunk({"role": "assistant", "content": None, "tool_calls": [call]}))
+        handler.wfile.write(chunk({}, "tool_calls") + b"data: [DONE]\n\n")
+
+    return act
 
 
 def read_form(seen: Seen) -> dict[str, bytes]:

@@ -1,0 +1,192 @@
+"""The pi agent: a process of ours for each thread that is at work, and its memory of the thread on disk.
+
+Every input goes to pi as a `prompt` with a `streamingBehavior`: its own `steer`, sent to an idle pi, runs nothing.
+What follows up waits here, not in pi, because pi's queue dies with its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
+from weakref import WeakValueDictionary
+
+from mediamill.agents.contract import AgentBusyError, AgentRefusedError, Answer, Image, Turn
+from mediamill.agents.failures import one_line
+from mediamill.agents.fit import fit_history
+from mediamill.agents.openai_chat import DEFAULT_MODEL, checked_key, checked_url
+from mediamill.agents.pi_pool import PiPool
+from mediamill.agents.pi_process import PiProcess
+from mediamill.agents.pi_run import Piece, PiRun
+from mediamill.agents.pi_setup import (
+    PiProgram,
+    configure_pi,
+    install_pi,
+    pi_command,
+    pi_environment,
+    pi_folder,
+)
+from mediamill.agents.pi_thread import PiThread
+from mediamill.settings import Settings
+
+LOCK_SECONDS = 15.0
+DEFAULT_INSTRUCTIONS = "You are a helpful assistant."
+
+log = logging.getLogger(__name__)
+
+
+class NotAcceptedError(AgentRefusedError):
+    """pi does not take this input."""
+
+
+class PiAgent:
+    """All threads of one data folder. pi is installed when it is first needed, or before by `install_pi`."""
+
+    def __init__(self, settings: Settings, program: PiProgram | None = None) -> None:
+        checked_url(settings)
+        self.settings, self.key = settings, checked_key(settings)
+        self._program = program
+        self._installing = asyncio.Lock()
+        self._sessions: WeakValueDictionary[str, PiSession] = WeakValueDictionary()
+        self.pool = PiPool(settings.pi_sessions, settings.pi_idle_seconds)
+
+    def session(self, thread_key: str, history: Sequence[Turn] = (), instructions: str = "") -> PiSession:
+        """The thread's session; the history counts if pi has not heard of this thread before."""
+        session = self._sessions.get(thread_key)
+        if session is None:
+            session = self._sessions[thread_key] = PiSession(self, thread_key)
+        session.history, session.instructions = tuple(history), instructions or DEFAULT_INSTRUCTIONS
+        return session
+
+    async def close(self) -> None:
+        """Stop every process; runs under way fail, and may be asked again."""
+        await self.pool.close()
+
+    async def start_process(self, thread: PiThread, instructions: str, history: Sequence[Turn]) -> PiProcess:
+        """A pi process for this thread, which goes on where the thread was."""
+        program = await self._installed()
+        config = await asyncio.to_thread(configure_pi, self.settings)
+        lock = await _lock(thread)
+        try:
+            model = self.settings.text_model or DEFAULT_MODEL
+            kept = fit_history(history, "", self.settings.agent_context_tokens)
+            await asyncio.to_thread(thread.prepare, instructions, kept, model)
+            command = pi_command(program, self.settings, thread.session, thread.instructions)
+            return await PiProcess.start(command, pi_environment(self.settings, config), thread.work, lock)
+        finally:
+            os.close(lock)  # pi has its own copy
+
+    async def _installed(self) -> PiProgram:
+        async with self._installing:
+            if self._program is None:
+                self._program = await asyncio.to_thread(install_pi, self.settings, log.info)
+            return self._program
+
+
+class PiSession:
+    """One thread. At most one run of it goes on at a time."""
+
+    def __init__(self, agent: PiAgent, thread_key: str) -> None:
+        self._agent = agent
+        self._thread = PiThread(pi_folder(agent.settings), thread_key)
+        self._turn = asyncio.Lock()
+        self._now: tuple[PiRun, PiProcess] | None = None
+        self.history: Sequence[Turn] = ()
+        self.instructions = DEFAULT_INSTRUCTIONS
+
+    async def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
+        """Ask, in turn. If it fails, pi forgets that it was asked."""
+        fields = await asyncio.to_thread(_input, text, images)
+        async with self._turn, self._process() as process:
+            run = PiRun(self._agent.key)
+            process.on_event = lambda event: run.take(event) if event else run.fail(process.death())
+            self._thread.begin()
+            self._now = (run, process)
+            try:
+                queue = run.add_input()
+                answer = self._answer(process, queue, {**fields, "streamingBehavior": "followUp"})
+                async with aclosing(answer):
+                    async for piece in answer:
+                        yield piece
+            finally:
+                self._now = None
+                run.fail(AgentBusyError("the run that this was said into did not end well"))
+            self._thread.settle()
+
+    follow_up = prompt
+
+    async def steer(self, text: str, images: Sequence[Image] = ()) -> Answer:
+        """Say it into the run that goes on, and end with it; without one it is a prompt."""
+        fields = await asyncio.to_thread(_input, text, images)
+        if self._now is None or self._now[0].done:
+            async with aclosing(self.prompt(text, images)) as answer:
+                async for piece in answer:
+                    yield piece
+            return
+        run, process = self._now
+        queue = run.add_input()
+        try:
+            async with aclosing(
+                self._answer(process, queue, {**fields, "streamingBehavior": "steer"})
+            ) as answer:
+                async for piece in answer:
+                    yield piece
+        except NotAcceptedError:
+            run.withdraw(queue)
+            raise
+
+    def _process(self) -> AbstractAsyncContextManager[PiProcess]:
+        agent, thread, instructions = self._agent, self._thread, self.instructions
+        return agent.pool.borrow(
+            thread.folder.name,
+            instructions,
+            lambda: agent.start_process(thread, instructions, self.history),
+            agent.settings.agent_timeout_seconds,
+        )
+
+    async def _answer(
+        self, process: PiProcess, queue: asyncio.Queue[Piece], fields: dict[str, Any]
+    ) -> Answer:
+        """Send the input, then give out what comes back for it, within the time of a run."""
+        seconds = self._agent.settings.agent_timeout_seconds
+        until = asyncio.get_running_loop().time() + seconds
+        try:
+            async with asyncio.timeout_at(until):
+                accepted = await process.ask("prompt", **fields)
+            if not accepted.get("success"):
+                raise NotAcceptedError(f"pi does not take it: {one_line(str(accepted.get('error')), None)}")
+            while True:
+                async with asyncio.timeout_at(until):
+                    piece = await queue.get()
+                if piece is None:
+                    return
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        except TimeoutError as error:
+            fix = "raise MEDIAMILL_AGENT_TIMEOUT_SECONDS if it needs longer"
+            raise AgentBusyError(f"pi was not done within {seconds:g} seconds", fix=fix) from error
+
+
+def _input(text: str, images: Sequence[Image]) -> dict[str, Any]:
+    """As pi wants it. A text that begins with a slash would be taken for one of its commands."""
+    shown = [
+        {"type": "image", "data": base64.b64encode(image.data).decode("ascii"), "mimeType": image.mime_type}
+        for image in images
+    ]
+    return {"message": f" {text}" if text.startswith("/") else text, "images": shown}
+
+
+async def _lock(thread: PiThread) -> int:
+    """The lock of the thread: a pi process that an earlier server left may need a moment to end."""
+    until = asyncio.get_running_loop().time() + LOCK_SECONDS
+    while (lock := thread.try_lock()) is None:
+        if asyncio.get_running_loop().time() > until:
+            fix = "does another mediamill use this data folder?"
+            raise AgentBusyError("another pi process has this thread", fix=fix)
+        await asyncio.sleep(0.05)
+    return lock

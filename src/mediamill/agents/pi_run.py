@@ -1,0 +1,120 @@
+"""One run of pi as its events tell it: whose text is whose, when all is done, and how it ended.
+
+The run begins with a prompt; more can be said into it while it goes on. pi takes inputs up in the order in which they
+came, and what it writes after that is the answer to that input. The run is done when pi has settled and every input was
+taken up: one that came too late starts pi again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from typing import Any
+
+from mediamill.agents.contract import (
+    LONGEST_ANSWER_CHARACTERS,
+    AgentBusyError,
+    AgentNonsenseError,
+    AgentRefusedError,
+    AnswerTooLongError,
+)
+from mediamill.agents.failures import failure_of, one_line
+from mediamill.agents.thinking import WithoutThinking
+
+STATUS = re.compile(r"\b([345]\d\d)\b")
+PASSING = re.compile(
+    r"connect|network|timed? ?out|terminated|overloaded|rate.?limit|socket|fetch failed|aborted", re.I
+)
+
+Piece = str | Exception | None  # None: the end
+
+
+class PiRun:
+    """Fed with events by the process, read by those who asked."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+        self._waiting: deque[asyncio.Queue[Piece]] = deque()
+        self._answers: list[asyncio.Queue[Piece]] = []
+        self._now: asyncio.Queue[Piece] | None = None
+        self._visible = WithoutThinking()
+        self._size = 0  # of all the text of the run
+        self._message_size = 0  # of the text of the message that is being written
+        self._failure: Exception | None = None
+        self.done = False
+
+    def add_input(self) -> asyncio.Queue[Piece]:
+        """Another input; its answer comes through this queue."""
+        queue: asyncio.Queue[Piece] = asyncio.Queue()
+        self._waiting.append(queue)
+        self._answers.append(queue)
+        return queue
+
+    def withdraw(self, queue: asyncio.Queue[Piece]) -> None:
+        """pi did not accept this input: nothing will come of it."""
+        self._waiting.remove(queue)
+        self._answers.remove(queue)
+
+    def fail(self, error: Exception) -> None:
+        """End it for all who wait."""
+        if not self.done:
+            self.done = True
+            for queue in self._answers:
+                queue.put_nowait(error)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """One event of pi."""
+        message = event.get("message")
+        role = message.get("role") if isinstance(message, dict) else None
+        match event.get("type"):
+            case "message_start" if role == "user" and self._waiting:
+                self._now = self._waiting.popleft()
+            case "message_start" if role == "assistant":
+                self._visible, self._message_size = WithoutThinking(), 0
+            case "message_update":
+                update = event.get("assistantMessageEvent") or {}
+                if update.get("type") == "text_delta":
+                    self._say(self._visible.take(str(update.get("delta", ""))))
+            case "message_end" if role == "assistant":
+                self._say(self._visible.rest())
+                self._failure = self._read_failure(message or {})
+            case "auto_retry_start" if self._message_size:
+                # What the failed try wrote is out already, and the next one would write it again.
+                self.fail(self._failure or AgentBusyError("the answer was cut off"))
+            case "agent_settled":
+                self._settle()
+
+    def _say(self, text: str) -> None:
+        if not text or self._now is None:
+            return
+        if self._size and not self._message_size:
+            text = f"\n\n{text}"  # a new message of the same run
+        self._message_size += len(text)
+        self._size += len(text)
+        if self._size > LONGEST_ANSWER_CHARACTERS:
+            self.fail(AnswerTooLongError())
+        elif not self.done:
+            self._now.put_nowait(text)
+
+    def _settle(self) -> None:
+        if self._failure is None and not self._waiting and not self._size:
+            self._failure = AgentNonsenseError("the answer of pi's model is empty")
+        if self._failure is not None:
+            self.fail(self._failure)
+        elif not self._waiting and not self.done:
+            self.done = True
+            for queue in self._answers:
+                queue.put_nowait(None)
+
+    def _read_failure(self, message: dict[str, Any]) -> Exception | None:
+        """What the model's last message means; None if all is well."""
+        reason = message.get("stopReason")
+        if reason not in ("error", "aborted"):
+            return None
+        said = one_line(str(message.get("errorMessage") or reason), self._key)
+        if found := STATUS.search(said[:40]):
+            return failure_of(int(found[1]), said, "the endpoint of pi")
+        if PASSING.search(said):
+            return AgentBusyError(f"pi: {said}", fix="is the server of MEDIAMILL_OPENAI_URL up?")
+        return AgentRefusedError(f"pi: {said}", fix="check MEDIAMILL_OPENAI_URL and MEDIAMILL_TEXT_MODEL")
