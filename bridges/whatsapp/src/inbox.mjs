@@ -1,0 +1,125 @@
+/**
+ * What is done with each message in the spool: text goes to mediamill at once, media when the file is there or cannot
+ * be had. A download never holds up what came after it.
+ */
+import { obtainMedia } from './obtain_media.mjs';
+import { pause, timing } from './timing.mjs';
+import { translate } from './translate.mjs';
+
+export class Inbox {
+  #bot;
+  #log;
+  #stop = new AbortController();
+  /** Messages are looked at one after the other, so that they keep their order. */
+  #looking = Promise.resolve();
+  #waiting = [];
+  #running = 0;
+
+  /**
+   * @param {object} bot
+   * @param {import('./spool.mjs').Spool} bot.spool
+   * @param {import('./quota.mjs').Quota} bot.quota
+   * @param {string} bot.staging
+   * @param {() => number} bot.limitBytes
+   * @param {(group: string) => string | null} bot.groupName
+   * @param {(key: object, kind: string, media: object) => Promise<void>} bot.askForUpload
+   * @param {(id: string, conversation: string) => void} bot.offer ready for mediamill
+   * @param {() => void} bot.changed
+   * @param {import('pino').Logger} log
+   */
+  constructor(bot, log) {
+    this.#bot = bot;
+    this.#log = log;
+  }
+
+  /** Files wanted or on their way. */
+  get downloading() {
+    return this.#waiting.length + this.#running;
+  }
+
+  /** A message is in the spool. @param {string} id */
+  take(id) {
+    this.#looking = this.#looking.then(() => this.#guarded(id, () => this.#look(id)));
+    return this.#looking;
+  }
+
+  /** The frame that mediamill gets. @param {string} id */
+  async payload(id) {
+    return translate(await this.#bot.spool.read(id), this.#bot.groupName).payload;
+  }
+
+  /** Calls off the downloads; they start again with the next run. */
+  async close() {
+    this.#stop.abort(new Error('the bridge stops'));
+    await this.#looking;
+  }
+
+  async #look(id) {
+    const record = await this.#bot.spool.read(id);
+    const found = translate(record, this.#bot.groupName);
+    if (!found) return this.#bot.spool.forget(id);
+    if (found.media && !record.outcome) this.#enqueue(id, record, found);
+    else this.#bot.offer(id, conversationOf(record));
+  }
+
+  #enqueue(id, record, found) {
+    this.#waiting.push({ id, record, found });
+    this.#runMore();
+  }
+
+  #runMore() {
+    while (this.#running < timing.downloadsAtOnce && this.#waiting.length && !this.#stop.signal.aborted) {
+      const job = this.#waiting.shift();
+      this.#running += 1;
+      this.#guarded(job.id, () => this.#download(job)).finally(() => {
+        this.#running -= 1;
+        this.#runMore();
+        this.#bot.changed();
+      });
+    }
+    this.#bot.changed();
+  }
+
+  async #download({ id, record, found }) {
+    const { kind, mimeType, media } = found.media;
+    const outcome = await obtainMedia(
+      { guid: record.guid, kind, mimeType, media },
+      {
+        staging: this.#bot.staging,
+        quota: this.#bot.quota,
+        limitBytes: this.#bot.limitBytes(),
+        askForUpload: () => this.#bot.askForUpload(record.key, kind, media),
+        signal: this.#stop.signal,
+        log: this.#log,
+      },
+    );
+    await this.#bot.spool.settle(id, record, outcome);
+    this.#bot.offer(id, conversationOf(record));
+  }
+
+  /** A message that cannot be dealt with is put aside; the others go on. A disk that fails is waited for. */
+  async #guarded(id, work) {
+    while (!this.#stop.signal.aborted) {
+      try {
+        return await work();
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        this.#log.error({ spool_id: id, fault: error.message, stack: error.stack }, 'a message could not be dealt with');
+        if (!error.syscall) return this.#putAside(id, error);
+        await pause(timing.brokenDiskSeconds * 1000, this.#stop.signal).catch(() => {});
+      }
+    }
+  }
+
+  async #putAside(id, error) {
+    try {
+      await this.#bot.spool.refuse(id, { code: 'bridge', detail: error.message });
+    } catch (failure) {
+      this.#log.error({ spool_id: id, fault: failure.message }, 'a message could not be put aside');
+    }
+  }
+}
+
+function conversationOf({ key }) {
+  return key.remoteJid;
+}
