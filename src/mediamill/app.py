@@ -6,10 +6,15 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from mediamill.conversations import jobs as conversations
+from mediamill.conversations.bots import ReplyConfig
+from mediamill.conversations.keeper import BotKeeper
+from mediamill.conversations.provider import ProviderFactory
+from mediamill.conversations.reply import Answerer, EchoAnswerer
 from mediamill.db.connection import LOST, Database
 from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
@@ -17,6 +22,7 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
+from mediamill.providers import chat
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
 from mediamill.testing import chaos_kinds
@@ -26,6 +32,8 @@ log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
+
+PROVIDERS: Mapping[str, ProviderFactory] = {chat.NAME: chat.ChatProvider}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,26 @@ class App:
     enqueuer: Enqueuer
 
 
+def make_keeper(app: App) -> BotKeeper:
+    """Whoever runs bots in this process: every chat network there is, and everybody who can answer."""
+    answerers = Answerers(app.settings)
+    return BotKeeper(app.database, app.engine, app.enqueuer, app.settings, PROVIDERS, answerers.of)
+
+
+class Answerers:
+    """Who writes answers, by the name in a bot's configuration; agents are made when they are first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def of(self, config: ReplyConfig) -> Answerer | None:
+        """None: nobody."""
+        return EchoAnswerer() if config.by == "echo" else None
+
+
 def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:
     """Every job kind that there is."""
-    return Kinds((*staging.KINDS, *scripted.KINDS, *chaos_kinds.KINDS, *more))
+    return Kinds((*staging.KINDS, *conversations.KINDS, *scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 @asynccontextmanager

@@ -198,6 +198,28 @@ class Settings(BaseSettings):
         default=4, gt=0, description="Age at which a staged file that no job names is deleted."
     )
 
+    failed_media_keep_hours: float = Field(
+        default=24,
+        ge=0,
+        description="How long the file of a failed media message is kept, so that it can be tried again.",
+    )
+
+    # conversations
+    ingest_seconds: float = Field(
+        default=1, gt=0, description="Time between two rounds in which finished messages are stored."
+    )
+    placeholder_keep_hours: float = Field(
+        default=3,
+        gt=0,
+        description="Age at which a message that still waits for the text of its media is given up.",
+    )
+    message_ids_keep_days: int = Field(
+        default=30, ge=1, description="How long a message that comes again is known to have come before."
+    )
+    reply_timeout_seconds: float = Field(
+        default=120, gt=0, description="How long one automatic answer may take."
+    )
+
     # engine
     heartbeat_seconds: float = Field(default=30, gt=0, description="Time between two heartbeats of a worker.")
     offline_after_seconds: float = Field(

@@ -13,6 +13,9 @@ import httpx
 from fastapi import FastAPI
 
 from mediamill.api.server import Server, create_api
+from mediamill.app import App, make_keeper
+from mediamill.conversations import jobs as conversations
+from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
@@ -35,6 +38,12 @@ class Served:
     url: str
     client: httpx.AsyncClient
 
+    @property
+    def keeper(self) -> BotKeeper:
+        """Whoever runs bots; it does not run by itself here: tests take its steps, or start `keeper.run()`."""
+        keeper: BotKeeper = self.app.state.deps.keeper
+        return keeper
+
     async def run(self, sql: str, *args: Any) -> None:
         async with self.database.connection() as connection:
             await connection.execute(sql, *args)
@@ -53,9 +62,11 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     """The application as `mediamill up` makes it."""
     values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
     chosen = Settings.model_validate(values)
-    engine = Engine.from_settings(chosen, Kinds((*scripted.KINDS, *kinds)))
-    app = create_api(database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes), chosen)
-    add_pages(app, database, engine, chosen)
+    engine = Engine.from_settings(chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *kinds)))
+    wired = App(chosen, database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes))
+    keeper = make_keeper(wired)
+    app = create_api(database, engine, wired.enqueuer, chosen, keeper)
+    add_pages(app, database, engine, chosen, keeper)
     return app
 
 
@@ -74,3 +85,4 @@ async def serve(
         yield Served(database, app.state.deps.engine, app, server, server.url, client)
     server.should_exit = True
     await task
+    await app.state.deps.keeper.stop_all()

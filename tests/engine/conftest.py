@@ -15,7 +15,7 @@ from mediamill.engine.kinds import JobKind, Kinds, Run
 from mediamill.engine.model import ClaimedJob, Failure, Moved, NewJob
 from mediamill.engine.pools import Pool, list_pools
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Finish, Settled, fail_job, finish_jobs
+from mediamill.engine.settle import Fate, Finish, Settled, fail_job, finish_jobs
 from mediamill.engine.workers import register_worker
 from mediamill.errors import RetryLaterError
 
@@ -101,7 +101,7 @@ class Bench:
             self.database, self.engine, jobs[0].worker_id, [Finish(job, result) for job in jobs]
         )
 
-    async def fail(self, job: ClaimedJob, error: str = "no", permanent: bool = False, **more: Any) -> bool:
+    async def fail(self, job: ClaimedJob, error: str = "no", permanent: bool = False, **more: Any) -> Fate:
         async with self.database.transaction() as connection:
             pool = await self.pool(job.pool)
             return await fail_job(connection, self.engine, job, Failure(error, permanent, **more), pool)

@@ -168,7 +168,7 @@ class WorkerRules(Ground):
     def fail(self, claim: ClaimedJob, *, permanent: bool) -> None:
         failure = Failure("it broke", permanent, "Traceback: …")
         accepted = self.do(lambda connection: fail_job(connection, self.engine, claim, failure, self.pool))
-        assert accepted == self.model.holds(claim)
+        assert bool(accepted) == self.model.holds(claim)
         if accepted:
             self.model.fail(self.model.jobs[claim.id], permanent=permanent)
 

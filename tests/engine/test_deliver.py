@@ -56,7 +56,7 @@ async def test_a_crash_in_the_middle_of_a_delivery_leaves_the_result_for_the_nex
 
     async def crash() -> None:
         async with bench.database.transaction() as connection:
-            assert len(await reap_results(connection, "default")) == 1
+            assert len(await reap_results(connection, ["default"])) == 1
             raise RuntimeError("crash")
 
     with pytest.raises(RuntimeError, match="crash"):

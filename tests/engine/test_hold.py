@@ -85,7 +85,7 @@ async def test_an_owner_that_comes_back_reaps_its_own_results_exactly_once(bench
 
     async def reap() -> list[int]:
         async with bench.database.transaction() as connection:
-            return [moved.job_id for moved in await reap_results(connection, "bot")]
+            return [moved.job_id for moved in await reap_results(connection, ["bot"])]
 
     reaped = [id_ for ids in await asyncio.gather(*(reap() for _ in range(5))) for id_ in ids]
     assert sorted(reaped) == sorted(job.id for job in jobs)

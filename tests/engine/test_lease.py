@@ -10,7 +10,7 @@ import pytest
 
 from mediamill.engine.lease import ProgressTooLargeError, extend_leases, report_progress
 from mediamill.engine.model import ClaimedJob
-from mediamill.engine.settle import Finish, encode_result, finish_plain_jobs
+from mediamill.engine.settle import Fate, Finish, encode_result, finish_plain_jobs
 from mediamill.errors import ClaimLostError, ConflictError
 from tests.engine.conftest import Bench
 
@@ -133,8 +133,8 @@ async def say_everything_late(bench: Bench, job: ClaimedJob) -> None:
     assert settled.lost == {job.id}
     assert not settled.done
     assert not settled.failed
-    assert await bench.fail(job, "late") is False
-    assert await bench.fail(job, "late", permanent=True) is False
+    assert await bench.fail(job, "late") is Fate.LOST
+    assert await bench.fail(job, "late", permanent=True) is Fate.LOST
     with pytest.raises(ClaimLostError) as lost:
         await report(bench, job, step="late", percent=99, checkpoint={"late": True})
     assert lost.value.code == "claim_lost"

@@ -183,7 +183,7 @@ class Machine(WorkerRules):
         """The owner's own process takes the results for good."""
 
         async def take(connection: Connection) -> set[int]:
-            taken = await reap_results(connection, owner)
+            taken = await reap_results(connection, [owner])
             for job in taken:
                 await connection.execute("insert into deliveries (job_id) values ($1)", job.job_id)
             return {job.job_id for job in taken}

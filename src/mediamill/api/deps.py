@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Request
 
+from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
@@ -21,6 +22,7 @@ class Deps:
     engine: Engine
     enqueuer: Enqueuer
     settings: Settings
+    keeper: BotKeeper
 
 
 def _deps(request: Request) -> Deps:

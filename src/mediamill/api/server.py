@@ -16,6 +16,7 @@ from mediamill.api.deps import Deps
 from mediamill.api.errors import install_errors
 from mediamill.api.event_hub import EventHub
 from mediamill.api.guard import Guard, check_secret
+from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
@@ -36,7 +37,9 @@ ROUTERS = (
 LAST_ANSWERS_SECONDS = 5
 
 
-def create_api(database: Database, engine: Engine, enqueuer: Enqueuer, settings: Settings) -> FastAPI:
+def create_api(
+    database: Database, engine: Engine, enqueuer: Enqueuer, settings: Settings, keeper: BotKeeper
+) -> FastAPI:
     """The application; other doors may add their routes to it, and are guarded with it."""
     check_secret(settings)
     server = FastAPI(
@@ -48,7 +51,7 @@ def create_api(database: Database, engine: Engine, enqueuer: Enqueuer, settings:
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         lifespan=_lifespan,
     )
-    server.state.deps = Deps(database, engine, enqueuer, settings)
+    server.state.deps = Deps(database, engine, enqueuer, settings, keeper)
     server.state.event_hub = EventHub(database)
     server.state.claim_desk = ClaimDesk(server.state.deps)
     install_errors(server)

@@ -20,6 +20,7 @@ from mediamill.errors import ConflictError
 if TYPE_CHECKING:
     from mediamill.api.server import Server
     from mediamill.app import App
+    from mediamill.conversations.keeper import BotKeeper
     from mediamill.settings import Settings
     from mediamill.worker.supervisor import Supervisor
 
@@ -57,7 +58,7 @@ def up(
 
 
 async def _up(settings: Settings) -> None:
-    from mediamill.app import open_app, until_there
+    from mediamill.app import make_keeper, open_app, until_there
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
     from mediamill.worker.supervisor import Supervisor
 
@@ -65,8 +66,9 @@ async def _up(settings: Settings) -> None:
         async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
             await until_there(lambda: note_server_start(app.database))
             await until_there(lambda: recover_at_start(app.database, app.engine))
-            server, supervisor = _make_server(app), Supervisor(settings.worker_processes)
-            tasks = [asyncio.create_task(work) for work in _background(app)]
+            keeper = make_keeper(app)
+            server, supervisor = _make_server(app, keeper), Supervisor(settings.worker_processes)
+            tasks = [asyncio.create_task(work) for work in (*_background(app), keeper.run())]
             serving = asyncio.create_task(server.serve([door]))
             try:
                 while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
@@ -120,12 +122,12 @@ def _bind(settings: Settings) -> socket.socket:
         ) from error
 
 
-def _make_server(app: App) -> Server:
+def _make_server(app: App, keeper: BotKeeper) -> Server:
     from mediamill.api.server import Server, create_api
     from mediamill.ui.pages import add_pages
 
-    api = create_api(app.database, app.engine, app.enqueuer, app.settings)
-    add_pages(api, app.database, app.engine, app.settings)
+    api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper)
+    add_pages(api, app.database, app.engine, app.settings, keeper)
     server = Server(api, app.settings)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
     return server

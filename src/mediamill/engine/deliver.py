@@ -39,9 +39,9 @@ async def deliver_results(database: Database, engine: Engine) -> int:
     return await _deliver_singly(database, engine)
 
 
-async def reap_results(connection: Connection, owner: str) -> list[Moved]:
-    """The results of one owner, taken for good: whoever asks again, or at the same time, finds none."""
-    rows = await store.jobs.lock_results_of_owner.rows(connection, owner=owner)
+async def reap_results(connection: Connection, owners: Sequence[str], batch: int = BATCH) -> list[Moved]:
+    """The results of these owners, taken for good: whoever asks again, or at the same time, finds none."""
+    rows = await store.jobs.lock_results_of_owners.rows(connection, owners=owners, batch=batch)
     await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
     return [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
 

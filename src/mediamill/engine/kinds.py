@@ -58,6 +58,8 @@ class HookFailedError(MediamillError):
 class JobKind:
     """`deliver`: the result is saved on the job first, and this hook hands it over when the owner is there.
 
+    `reaped`: the result is saved likewise, and the process that runs the owner fetches it (see reap_results).
+    `owns_input`: the staged file that the payload names is deleted when the job has ended.
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
 
@@ -68,13 +70,20 @@ class JobKind:
     on_failed: Hook | None = None
     on_released: Hook | None = None
     deliver: Hook | None = None
+    reaped: bool = False
+    owns_input: bool = False
     local: bool = False
     description: str = ""
 
     @property
     def is_plain(self) -> bool:
         """Nothing but the job itself moves when it is done: many can be finished by one statement."""
-        return self.on_completed is None and self.deliver is None
+        return self.on_completed is None and not self.saves_result
+
+    @property
+    def saves_result(self) -> bool:
+        """Does the result wait on the job until somebody takes it?"""
+        return self.deliver is not None or self.reaped
 
 
 class Kinds:
@@ -89,9 +98,11 @@ class Kinds:
         """Declare a kind; a name is taken once."""
         if kind.name in self._kinds:
             raise InvalidError(f"the job kind {kind.name} is declared twice")
-        if kind.deliver is not None and kind.on_completed is not None:
+        ways = (kind.deliver is not None, kind.on_completed is not None, kind.reaped)
+        if sum(ways) > 1:
             raise InvalidError(
-                f"the job kind {kind.name} has deliver and on_completed; its result goes one way only"
+                f"the job kind {kind.name} has more than one of deliver, on_completed and reaped; "
+                "its result goes one way only"
             )
         self._kinds[kind.name] = kind
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import traceback
 from collections.abc import Sequence
@@ -131,16 +132,24 @@ async def _finish(
     return Settled(held, lost)
 
 
+class Fate(enum.IntEnum):
+    """What became of a job whose attempt failed. False in a condition: it was not ours any more."""
+
+    LOST = 0
+    AGAIN = 1
+    DEAD = 2
+
+
 async def fail_job(
     connection: Connection, engine: Engine, job: ClaimedJob, failure: Failure, pool: Pool
-) -> bool:
-    """A failed attempt, in the caller's transaction: another try, or the dead letter. False: the claim was lost."""
+) -> Fate:
+    """A failed attempt, in the caller's transaction: another try, or the dead letter."""
     rows = await store.jobs.lock_claims.rows(
         connection, ids=[job.id], tokens=[job.token], worker_id=job.worker_id
     )
     if not rows:
         await warn_of_missing(connection, [job])
-        return False
+        return Fate.LOST
     row = rows[0]
     await store.recovery.count.run(connection, name="failures", amount=1)
     exhausted = row["attempts"] >= row["max_attempts"]
@@ -148,7 +157,7 @@ async def fail_job(
         reason = "permanent" if failure.permanent else MAX_ATTEMPTS_EXHAUSTED if exhausted else "no_retry"
         await bury_jobs(connection, engine, [row], reason, failure)
         await alert_of_failure(connection, engine, row, exhausted=reason == MAX_ATTEMPTS_EXHAUSTED, dead=True)
-        return True
+        return Fate.DEAD
     wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
     await store.jobs.retry_job.run(connection, id=job.id, wait_seconds=wait, error=failure.short)
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
@@ -161,7 +170,7 @@ async def fail_job(
         row["max_attempts"],
         failure.short,
     )
-    return True
+    return Fate.AGAIN
 
 
 async def bury_jobs(
@@ -262,7 +271,7 @@ def _arrays(worker_id: int, finishes: Sequence[Finish]) -> dict[str, Any]:
 
 
 def _delivers(engine: Engine, finish: Finish) -> bool:
-    return engine.kinds.find(finish.job.kind).deliver is not None
+    return engine.kinds.find(finish.job.kind).saves_result
 
 
 def _decode(text: str | None) -> Any:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = "pending_media"
+FAILED = "failed_media"
 
 
 def staging_folder(data_folder: Path) -> Path:
     """Where staged media lie: `pending_media/<guid>` in the data folder."""
     return data_folder / FOLDER
+
+
+def failed_folder(data_folder: Path) -> Path:
+    """Where the files of failed jobs wait for somebody to ask for another try."""
+    return data_folder / FAILED

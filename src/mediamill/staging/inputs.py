@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mediamill.errors import GiveUpError
-from mediamill.staging import staging_folder
+from mediamill.staging import failed_folder, staging_folder
 
 _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 
@@ -27,12 +28,32 @@ def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
         case None:
             return None
         case {"staged": str(guid)} if _GUID.fullmatch(guid):
-            return staging_folder(data_folder) / guid
+            return _staged(data_folder, guid)
         case {"path": str(path)} if path.startswith("/") and "\0" not in path:
             return Path(path)
         case {"path_base64": str(text)}:
             return Path(os.fsdecode(_decode(text)))
     raise BadFileReferenceError
+
+
+def end_input(data_folder: Path, payload: Mapping[str, Any], *, keep: bool) -> None:
+    """The job has ended: its staged file is deleted, or put aside for a while if another try may be asked for."""
+    match payload.get("file"):
+        case {"staged": str(guid)} if _GUID.fullmatch(guid):
+            staged, aside = staging_folder(data_folder) / guid, failed_folder(data_folder) / guid
+            with contextlib.suppress(FileNotFoundError):
+                if keep:
+                    aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    staged.replace(aside)
+                else:
+                    aside.unlink(missing_ok=True)
+                    staged.unlink()
+
+
+def _staged(data_folder: Path, guid: str) -> Path:
+    """Where it was put; or, for one that is tried once more, where it was put aside."""
+    staged, aside = staging_folder(data_folder) / guid, failed_folder(data_folder) / guid
+    return aside if not staged.exists() and aside.exists() else staged
 
 
 def _decode(text: str) -> bytes:

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.engine import dead, watch
 from mediamill.engine.rules import Engine
@@ -23,13 +24,15 @@ STATIC = Path(__file__).parent / "static"
 Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 
 
-def add_pages(server: FastAPI, database: Database, engine: Engine, settings: Settings) -> None:
+def add_pages(
+    server: FastAPI, database: Database, engine: Engine, settings: Settings, keeper: BotKeeper
+) -> None:
     """All pages and what they load, onto the server; its guard stands before them too."""
-    server.include_router(create_pages(database, engine, settings))
+    server.include_router(create_pages(database, engine, settings, keeper))
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
-def create_pages(database: Database, engine: Engine, _settings: Settings) -> APIRouter:
+def create_pages(database: Database, engine: Engine, _settings: Settings, _keeper: BotKeeper) -> APIRouter:
     """The routes of the pages."""
     pages, router = _Pages(database, engine), APIRouter(include_in_schema=False)
     router.get("/")(pages.first)

@@ -25,7 +25,7 @@ from mediamill.db.connection import LOST
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Elsewhere, Finish, Settled, encode_result
+from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled, encode_result
 from mediamill.errors import ClaimLostError
 from mediamill.worker.failures import WrongPoolError
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
@@ -319,13 +319,18 @@ class Lane:
         for finish in finishes:
             if finish.job.id in settled.failed:
                 await self._fail(finish.job, settled.failed[finish.job.id])
+            elif finish.job.id in settled.done:
+                self._runner.end_input(finish.job)
 
     async def _fail(self, job: ClaimedJob, failure: Failure) -> None:
-        if await self._insist(lambda: self._source.fail(job, failure, self.pool)):
-            self.failed += 1
-            self.wake()  # it may come due before the next poll
-        else:
+        fate = await self._insist(lambda: self._source.fail(job, failure, self.pool))
+        if fate is Fate.LOST:
             self.lost += 1
+            return
+        self.failed += 1
+        if fate is Fate.DEAD:
+            self._runner.end_input(job, keep=not failure.permanent)
+        self.wake()  # it may come due before the next poll
 
     async def _reroute(self, elsewhere: Elsewhere) -> None:
         try:

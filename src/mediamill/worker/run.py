@@ -17,7 +17,7 @@ from mediamill.engine.rules import Engine
 from mediamill.errors import ClaimLostError, GiveUpError, MediamillError, RetryLaterError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.staging.derivatives import keep_files
-from mediamill.staging.inputs import find_input
+from mediamill.staging.inputs import end_input, find_input
 from mediamill.worker.failures import TIMED_OUT_NOTICE
 from mediamill.worker.messages import Report
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
@@ -140,6 +140,14 @@ class Runner:
         payload = run.payload
         file = find_input(self._data, payload)
         return SandboxJob(payload, run.job.mime_type, file, run.checkpoint, run.job.attempts)
+
+    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+        """The job has ended, and it is in the database that it has: its staged file is not needed any more."""
+        if self._engine.kinds.find(job.kind).owns_input:
+            try:
+                end_input(self._data, _decode(job.payload_json), keep=keep)
+            except OSError as error:  # the sweep of staged files tries again
+                log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
 
     async def prepare(self, pool: Pool) -> None:
         """Find out now, not with the first job, whether there is such a processor."""

@@ -18,7 +18,7 @@ from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Elsewhere, Finish, Settled
+from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
 
 log = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ class Source(Protocol):
     async def finish(self, finishes: Sequence[Finish]) -> Settled:
         """Outcomes that are saved when this returns."""
 
-    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
-        """A failed attempt; False if the claim was lost."""
+    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> Fate:
+        """A failed attempt, and what became of the job."""
 
     async def reroute(self, elsewhere: Elsewhere) -> bool:
         """A job for the pool of its real type; False if the claim was lost."""
@@ -90,7 +90,7 @@ class LocalSource:
             together = Settled(together.done | more.done, together.lost | more.lost, more.failed)
         return together
 
-    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> bool:
+    async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> Fate:
         """See Source. A subject that refuses even this does not keep its job: it moves without it."""
         try:
             async with self._database.transaction() as connection:

@@ -381,10 +381,10 @@ where j.state = 'completed' and j.kind = any (:kinds::text[]) and not exists (se
 order by j.id limit :batch
 for update of j skip locked;
 
--- name: lock_results_of_owner
--- The same for one owner, on hold or not: its own process reaps them when it comes back.
-select j.* from jobs j where j.state = 'completed' and j.owner = :owner
-order by j.id for update of j skip locked;
+-- name: lock_results_of_owners
+-- The same for these owners, on hold or not: the process that runs them reaps their results.
+select j.* from jobs j where j.state = 'completed' and j.owner = any (:owners::text[])
+order by j.id limit :batch for update of j skip locked;
 
 -- name: finish_delivered
 with gone as (

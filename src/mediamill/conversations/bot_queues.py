@@ -1,0 +1,211 @@
+"""BotQueuesManager: the queues of one bot on one provider, and the one door that every provider uses.
+
+In memory; what must survive is kept by the Records beside it. A text is recorded, then put into its queue. A
+placeholder is put into its queue first: its result may come back before the transaction that recorded it has answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from mediamill.conversations.model import Group, Limits, Media, Message, Sender
+from mediamill.conversations.queue import Callback, CorrespondentQueue
+from mediamill.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+IDLE_QUEUES = 1_000
+
+
+class Records(Protocol):
+    """The persistence beside the queues."""
+
+    async def last_id(self, correspondent_id: str) -> int:
+        """The highest id that was ever given in this conversation."""
+
+    async def accept(self, correspondent_id: str, message: Message, media: Media | None) -> Message | None:
+        """Keep a new message, with the job of its media, in one transaction. None: it is kept now.
+
+        A message: this one came before and has not been stored yet; as it stands.
+        """
+
+    async def find(self, correspondent_id: str, provider_message_id: str) -> Message | None:
+        """A message that is kept and not stored yet."""
+
+
+class DuplicateError(Exception):
+    """The message came before and is stored already."""
+
+
+class UncertainError(UnavailableError):
+    """The database does not answer; whether it has taken the message will turn out."""
+
+    code = "database_down"
+
+
+class BotQueuesManager:
+    """All correspondents of one bot on one provider."""
+
+    def __init__(
+        self,
+        bot_id: str,
+        provider_name: str,
+        records: Records,
+        limits: Limits = Limits(),  # noqa: B008  (frozen)
+    ) -> None:
+        self.bot_id = bot_id
+        self.provider_name = provider_name
+        self._records, self._limits = records, limits
+        self._callbacks: list[Callback] = []
+        self._queues: dict[str, CorrespondentQueue] = {}
+        self._doors: dict[str, asyncio.Lock] = {}
+        self._uncertain: set[tuple[str, str]] = set()
+
+    def register_callback(self, callback: Callback) -> None:
+        """To be told of every finished message, with its correspondent."""
+        self._callbacks.append(callback)
+
+    async def add_message(
+        self,
+        correspondent_id: str,
+        content: str,
+        sender: Sender,
+        source: str,
+        originating_time: int | None = None,
+        group: Group | None = None,
+        provider_message_id: str | None = None,
+        media_processing_id: str | None = None,
+        mime_type: str | None = None,
+        original_filename: str | None = None,
+        media_metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """Take a message in; it is kept for good when this returns. None: it came before.
+
+        With media_processing_id and mime_type it is a media message: a placeholder and a job. Whether the file is
+        there is for the processor to say.
+        """
+        media = None
+        if media_processing_id is not None and mime_type is not None:
+            media = Media(media_processing_id, mime_type, original_filename, media_metadata or {})
+        facts: dict[str, Any] = {
+            "originating_time": originating_time,
+            "group": group,
+            "provider_message_id": provider_message_id or uuid.uuid4().hex,
+            "media_processing_id": media.guid if media else None,
+        }
+        # In a task of its own: a caller that goes away must not leave memory and database apart.
+        adding = asyncio.create_task(self._add(correspondent_id, (content, sender, source), facts, media))
+        return await asyncio.shield(adding)
+
+    async def _add(
+        self, correspondent_id: str, said: tuple[str, Sender, str], facts: dict[str, Any], media: Media | None
+    ) -> Message | None:
+        # One at a time per correspondent: ids and places in the queue go together.
+        async with self._door(correspondent_id):
+            queue = await self._open(correspondent_id)
+            if media is not None and queue.awaits(media.guid):
+                return None
+            message = queue.make_message(*said, datetime.now(UTC), **facts)
+            if media is not None:
+                queue.add_message(message)
+            try:
+                earlier = await self._records.accept(correspondent_id, message, media)
+            except BaseException as error:
+                if media is not None:
+                    queue.remove_placeholder(media.guid)
+                if isinstance(error, DuplicateError):
+                    return None
+                if isinstance(error, UncertainError):
+                    self._uncertain.add((correspondent_id, facts["provider_message_id"]))
+                raise
+            return self._accepted(queue, message, earlier, media)
+
+    def _accepted(
+        self, queue: CorrespondentQueue, message: Message, earlier: Message | None, media: Media | None
+    ) -> Message | None:
+        if earlier is None or earlier.id == message.id:  # the same: this very call was answered late
+            if media is None:
+                queue.add_message(message)
+            return message
+        if media is not None:
+            queue.remove_placeholder(media.guid)
+        key = (queue.correspondent_id, str(message.provider_message_id))
+        if key in self._uncertain:
+            self._uncertain.discard(key)
+            self._restore(queue, earlier)
+        return None
+
+    async def settle_uncertain(self) -> None:
+        """Messages that the database may have taken while it did not answer: those that it has are put in now."""
+        for correspondent_id, provider_message_id in list(self._uncertain):
+            async with self._door(correspondent_id):
+                found = await self._records.find(correspondent_id, provider_message_id)
+                if found is not None:
+                    self._restore(await self._open(correspondent_id), found)
+                self._uncertain.discard((correspondent_id, provider_message_id))
+
+    def restore(self, correspondent_id: str, message: Message, next_id: int) -> None:
+        """A message from an earlier life of this bot, in the order of ids."""
+        queue = self._queues.get(correspondent_id)
+        if queue is None:
+            queue = self._make_queue(correspondent_id, next_id)
+        self._restore(queue, message)
+
+    def _restore(self, queue: CorrespondentQueue, message: Message) -> None:
+        """Recorded, but perhaps not in memory: the process died, or the answer of the database was lost."""
+        if queue.has(message.id):
+            return
+        if message.is_placeholder:
+            queue.inject_placeholder(message)
+        else:
+            queue.next_id = max(queue.next_id, message.id + 1)
+            queue.add_message(message)
+
+    async def update_message_by_media_id(self, correspondent_id: str, guid: str, content: str) -> bool:
+        """The text of a placeholder has come. False: there is no such placeholder; it was delivered before."""
+        queue = self._queues.get(correspondent_id)
+        return queue is not None and queue.update_message_by_media_id(guid, content, datetime.now(UTC))
+
+    def pop_ready_messages(self) -> Iterator[tuple[str, Message]]:
+        """Every finished message with its correspondent, out of memory. Empty queues of long ago are let go."""
+        for correspondent_id, queue in list(self._queues.items()):
+            while (message := queue.pop_ready_message()) is not None:
+                yield correspondent_id, message
+            if not len(queue) and len(self._queues) > IDLE_QUEUES and not self._is_busy(correspondent_id):
+                del self._queues[correspondent_id]
+                self._doors.pop(correspondent_id, None)
+
+    def placeholders(self) -> Iterator[tuple[str, Message]]:
+        """Every placeholder with its correspondent."""
+        for correspondent_id, queue in self._queues.items():
+            for message in queue.placeholders:
+                yield correspondent_id, message
+
+    def has_placeholder(self, correspondent_id: str, guid: str) -> bool:
+        """Is the text of this one still awaited?"""
+        queue = self._queues.get(correspondent_id)
+        return queue is not None and queue.awaits(guid)
+
+    def _door(self, correspondent_id: str) -> asyncio.Lock:
+        return self._doors.setdefault(correspondent_id, asyncio.Lock())
+
+    def _is_busy(self, correspondent_id: str) -> bool:
+        door = self._doors.get(correspondent_id)
+        return door is not None and door.locked()
+
+    async def _open(self, correspondent_id: str) -> CorrespondentQueue:
+        queue = self._queues.get(correspondent_id)
+        if queue is None:
+            last_id = await self._records.last_id(correspondent_id)
+            queue = self._queues.get(correspondent_id) or self._make_queue(correspondent_id, last_id + 1)
+        return queue
+
+    def _make_queue(self, correspondent_id: str, next_id: int) -> CorrespondentQueue:
+        queue = CorrespondentQueue(correspondent_id, self._limits, next_id=next_id, callbacks=self._callbacks)
+        self._queues[correspondent_id] = queue
+        return queue

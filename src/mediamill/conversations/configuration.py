@@ -1,0 +1,51 @@
+"""The configuration table: a few values that are the same for all machines and can be changed while everything runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mediamill.conversations.store import queries
+from mediamill.db.connection import Connection
+from mediamill.errors import InvalidError, NotFoundError
+
+QUOTA = "media_storage_quota_gb"
+DEFAULT_QUOTA_GB = 25.0
+NAMES = {QUOTA: "Gigabytes that media which wait to be processed may take up (25 if not set)."}
+
+
+class UnknownNameError(NotFoundError):
+    """There is no such value in the configuration."""
+
+    code = "unknown_configuration"
+
+
+class BadValueError(InvalidError):
+    """The value does not fit."""
+
+    code = "bad_configuration"
+
+
+async def quota_gb(connection: Connection) -> float:
+    """How many gigabytes media that wait may take up."""
+    value = await queries.get_configuration.value(connection, name=QUOTA)
+    return DEFAULT_QUOTA_GB if value is None else float(json.loads(value))
+
+
+async def list_configuration(connection: Connection) -> dict[str, Any]:
+    """Every value that is set."""
+    return {
+        row["name"]: json.loads(row["value"]) for row in await queries.list_configuration.rows(connection)
+    }
+
+
+async def set_value(connection: Connection, name: str, value: Any) -> None:
+    """Set one; whoever runs bots is told. None: back to the default."""
+    if name not in NAMES:
+        raise UnknownNameError(f"there is no configuration value {name}", fix=f"known: {', '.join(NAMES)}")
+    if value is None:
+        await queries.unset_configuration.row(connection, name=name)
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1_000_000:
+        raise BadValueError(f"{name} must be a number of gigabytes above 0")
+    await queries.set_configuration.row(connection, name=name, value=json.dumps(value))

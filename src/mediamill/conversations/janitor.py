@@ -1,0 +1,66 @@
+"""The janitor of conversations: placeholders that nobody will finish are given up, and old message ids forgotten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.model import failed_content
+from mediamill.conversations.store import queries
+from mediamill.db.connection import Connection, Database
+from mediamill.engine.recovery.janitor import abandon_subjects
+from mediamill.engine.rules import Engine
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+FORGET_BATCH = 5_000
+ABANDONED = "abandoned"
+
+
+async def give_up_placeholders(
+    database: Database, engine: Engine, queues: Iterable[BotQueuesManager], keep_hours: float
+) -> int:
+    """Placeholders in memory older than this, with their jobs, to the dead letter. What runs is left to its lease.
+
+    The conversations get their notice by the same way as any failure: the records first, then the delivery.
+    """
+    before = datetime.now(UTC) - timedelta(hours=keep_hours)
+    old = [
+        str(message.media_processing_id)
+        for queue in queues
+        for _, message in queue.placeholders()
+        if message.accepted_time < before
+    ]
+    count = 0
+    for first in range(0, len(old), BATCH):
+        async with database.transaction() as connection:
+            count += await _give_up(connection, engine, old[first : first + BATCH])
+    if count:
+        log.warning("%d messages waited too long for their media and were given up", count)
+    return count
+
+
+async def _give_up(connection: Connection, engine: Engine, guids: list[str]) -> int:
+    count = await abandon_subjects(connection, engine, guids)
+    rows = await queries.jobless_placeholders.rows(connection, guids=guids)
+    done = await queries.finish_arrivals.rows(
+        connection,
+        guids=[row["guid"] for row in rows],
+        contents=[failed_content(row["caption"], None) for row in rows],
+        failed_reasons=[ABANDONED] * len(rows),
+    )
+    return count + len(done)
+
+
+async def forget_arrivals(database: Database, keep_days: int) -> int:
+    """Message ids that no provider sends again. How many."""
+    total = 0
+    while True:
+        async with database.connection() as connection:
+            count = await queries.forget_arrivals.run(connection, keep_days=keep_days, batch=FORGET_BATCH)
+        total += count
+        if count < FORGET_BATCH:
+            return total

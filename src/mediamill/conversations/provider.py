@@ -1,0 +1,46 @@
+"""The contract of a chat network: what a provider is given, and what it must do. Its own word for all of it is one call
+of `BotQueuesManager.add_message` for each message that comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.errors import RetryLaterError
+
+
+class NotConnectedError(RetryLaterError):
+    """The chat network cannot be reached now."""
+
+    code = "not_connected"
+
+
+@dataclass(frozen=True, slots=True)
+class BotContext:
+    """What a provider of one bot is given."""
+
+    bot_id: str
+    config: Mapping[str, Any]  # the provider's own part of the bot's configuration
+    quota_gb: float
+    queues: BotQueuesManager
+    tell_status: Callable[
+        [Mapping[str, Any]], Awaitable[None]
+    ]  # kept and shown: {"state": …, "detail": …, "qr": …}
+
+
+class Provider(Protocol):
+    """One bot on one chat network."""
+
+    async def start(self) -> None:
+        """Connect, or begin to; what takes long goes on in the background."""
+
+    async def stop(self) -> None:
+        """Disconnect. Nothing is added to the queues after this."""
+
+    async def send(self, recipient: str, text: str, send_id: str) -> str:
+        """Send a text; the network's id of it. The same send_id again sends nothing new. NotConnectedError: later."""
+
+
+ProviderFactory = Callable[[BotContext], Provider]

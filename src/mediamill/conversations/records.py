@@ -1,0 +1,138 @@
+"""What must survive, kept in the database: the Records of a BotQueuesManager."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from mediamill.conversations.bot_queues import DuplicateError, UncertainError
+from mediamill.conversations.model import KIND, OUTGOING, BadGuidError, Media, Message, owner_of
+from mediamill.conversations.store import queries
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.model import NewJob
+
+log = logging.getLogger(__name__)
+
+INSIST_SECONDS = 15.0
+
+
+class DatabaseRecords:
+    """Of one bot on one provider."""
+
+    def __init__(self, database: Database, enqueuer: Enqueuer, bot_id: str, provider_name: str) -> None:
+        self._database, self._enqueuer = database, enqueuer
+        self._bot: dict[str, str] = {"bot_id": bot_id, "provider_name": provider_name}
+
+    async def last_id(self, correspondent_id: str) -> int:
+        """See Records."""
+        async with self._database.connection() as connection:
+            return int(
+                await queries.last_id.value(connection, **self._bot, correspondent_id=correspondent_id)
+            )
+
+    async def accept(self, correspondent_id: str, message: Message, media: Media | None) -> Message | None:
+        """See Records. A database that is away is waited for, a while: asking again harms nothing."""
+        deadline, pause = asyncio.get_running_loop().time() + INSIST_SECONDS, 0.05
+        while True:
+            try:
+                async with self._database.transaction() as connection:
+                    return await self._accept(connection, correspondent_id, message, media)
+            except LOST as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise UncertainError(fix="send it again; it is taken once") from error
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name == "arrivals_guid":
+                    raise BadGuidError("this media_processing_id belongs to another message") from error
+                raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    async def _accept(
+        self, connection: Connection, correspondent_id: str, message: Message, media: Media | None
+    ) -> Message | None:
+        added = await queries.accept.value(
+            connection,
+            **self._bot,
+            correspondent_id=correspondent_id,
+            provider_message_id=message.provider_message_id,
+            id=message.id,
+            guid=media.guid if media else None,
+            message=json.dumps(message.to_json()),
+            media=json.dumps(media.to_json()) if media else None,
+            display_name=_name_of(message),
+            is_group=message.group is not None,
+        )
+        if added is None:
+            earlier = await self._find(connection, correspondent_id, str(message.provider_message_id))
+            if earlier is None:
+                raise DuplicateError
+            return earlier
+        if media is not None:
+            await self._enqueuer.enqueue_job(connection, self._job(correspondent_id, message, media))
+        return None
+
+    async def find(self, correspondent_id: str, provider_message_id: str) -> Message | None:
+        """See Records."""
+        async with self._database.connection() as connection:
+            return await self._find(connection, correspondent_id, provider_message_id)
+
+    async def _find(
+        self, connection: Connection, correspondent_id: str, provider_message_id: str
+    ) -> Message | None:
+        row = await queries.find_arrival.row(
+            connection,
+            **self._bot,
+            correspondent_id=correspondent_id,
+            provider_message_id=provider_message_id,
+        )
+        return Message.from_json(json.loads(row["message"])) if row and row["message"] else None
+
+    def _job(self, correspondent_id: str, message: Message, media: Media) -> NewJob:
+        """The record of the media's job: whose it is beside the message, and the whole placeholder."""
+        payload: dict[str, Any] = {
+            **self._bot,
+            "correspondent_id": correspondent_id,
+            "placeholder_message": message.to_json(),
+            "guid": media.guid,
+            "file": {"staged": media.guid},
+            "caption": message.content,
+            "original_filename": media.original_filename,
+            "media_metadata": dict(media.metadata),
+        }
+        return NewJob(
+            KIND,
+            payload,
+            owner=owner_of(self._bot["bot_id"]),
+            subject_id=media.guid,
+            mime_type=media.mime_type,
+        )
+
+
+async def find_correspondent(
+    database: Database, bot_id: str, provider_name: str, identifiers: Sequence[str]
+) -> str:
+    """Whose conversation it is, by any of somebody's identifiers; all of them are known from now on."""
+    names = {"bot_id": bot_id, "provider_name": provider_name}
+    async with database.transaction() as connection:
+        found = await queries.find_correspondent.value(
+            connection, **names, identifiers=identifiers, first=identifiers[0]
+        )
+        correspondent_id = str(found or identifiers[0])
+        if found is None or len(identifiers) > 1:
+            await queries.know_correspondent.run(
+                connection, **names, identifiers=identifiers, correspondent_id=correspondent_id
+            )
+        return correspondent_id
+
+
+def _name_of(message: Message) -> str | None:
+    """What the conversation is called: the group, or the other side, never the account's own name."""
+    if message.group is not None:
+        return message.group.display_name
+    return message.sender.display_name if message.source not in (OUTGOING, "bot") else None

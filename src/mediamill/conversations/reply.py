@@ -1,0 +1,242 @@
+"""Automatic replies. They hang on the callbacks alone and keep their own history, in the database.
+
+That an answer is due is written down before its message leaves memory; the answer is written down before it is sent;
+and it is sent under an id made from the message that it answers. So nothing is answered twice, whoever dies in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from asyncpg import Record
+
+from mediamill.clock import wait_at_most
+from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.model import BOT, USER, Message, Sender
+from mediamill.conversations.provider import NotConnectedError, Provider
+from mediamill.conversations.store import queries
+from mediamill.db.connection import LOST, Database
+from mediamill.errors import GiveUpError
+
+log = logging.getLogger(__name__)
+
+HISTORY_TURNS = 20
+TRIES = 5
+FIRST_PAUSE_SECONDS = 1.0
+NOT_CONNECTED_SECONDS = 10.0
+ANSWERS_AT_ONCE = 8
+ANSWER_CHARACTERS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was said, and what was answered."""
+
+    told: str
+    answer: str
+
+
+class Answerer(Protocol):
+    """Whoever writes the answers: a model, an agent, an echo."""
+
+    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
+        """The answer. GiveUpError: there will be none; any other error: perhaps later."""
+
+
+class EchoAnswerer:
+    """For trying out: says what it was told."""
+
+    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
+        """The same again."""
+        del thread, history
+        return f"You said: {told}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One conversation's way out."""
+
+    queues: BotQueuesManager
+    provider: Provider
+
+
+class ReplyService:
+    """Of one bot; `lines` by provider's name. One answer at a time in a conversation, several conversations at once."""
+
+    def __init__(
+        self,
+        database: Database,
+        bot_id: str,
+        answerer: Answerer,
+        lines: Mapping[str, Line],
+        *,
+        groups: bool = False,
+        timeout_seconds: float = 120,
+    ) -> None:
+        self._database, self._bot_id, self._answerer, self._lines = database, bot_id, answerer, lines
+        self._groups, self._timeout_seconds = groups, timeout_seconds
+        self._due: set[asyncio.Task[None]] = set()
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._again: set[tuple[str, str]] = set()
+        self._at_once = asyncio.Semaphore(ANSWERS_AT_ONCE)
+        self.connected = asyncio.Event()  # a provider is back: what waits for it need not wait any longer
+
+    def callback(self, provider_name: str) -> Callable[[str, Message], None]:
+        """What a provider's queues call for every finished message."""
+        return partial(self._heard, provider_name)
+
+    def _heard(self, provider_name: str, correspondent_id: str, message: Message) -> None:
+        wanted = message.source == USER and message.content and (self._groups or message.group is None)
+        if wanted:
+            noting = asyncio.create_task(self._note(provider_name, correspondent_id, message))
+            self._due.add(noting)
+            noting.add_done_callback(self._due.discard)
+
+    async def _note(self, provider_name: str, correspondent_id: str, message: Message) -> None:
+        keys = self._keys(provider_name, correspondent_id)
+        note = partial(queries.add_reply.run, **keys, message_id=message.id, told=message.content)
+        await self._insist(note)
+        self._wake(provider_name, correspondent_id)
+
+    async def settle(self) -> None:
+        """Until it is written down that every message heard so far is due an answer."""
+        if self._due:
+            await asyncio.wait(set(self._due))
+
+    async def resume(self) -> None:
+        """Take up what was due before; also what somebody asked to be tried again."""
+        async with self._database.connection() as connection:
+            rows = await queries.open_replies.rows(connection, bot_id=self._bot_id)
+        for row in rows:
+            self._wake(row["provider_name"], row["correspondent_id"])
+
+    async def stop(self) -> None:
+        """Whatever is unanswered waits for the next start."""
+        await self.settle()
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _wake(self, provider_name: str, correspondent_id: str) -> None:
+        key = (provider_name, correspondent_id)
+        if provider_name not in self._lines:
+            return
+        self._again.add(key)
+        if key not in self._running:
+            self._running[key] = asyncio.create_task(self._answer_all(key))
+
+    async def _answer_all(self, key: tuple[str, str]) -> None:
+        try:
+            while key in self._again:
+                self._again.discard(key)
+                while (reply := await self._insist(self._next(key))) is not None:
+                    await self._reply(key, reply)
+        finally:
+            del self._running[key]
+
+    def _next(self, key: tuple[str, str]) -> Callable[..., Awaitable[Record | None]]:
+        return partial(queries.next_reply.row, **self._keys(*key))
+
+    async def _reply(self, key: tuple[str, str], reply: Record) -> None:
+        """One answer, from the thought to the sending. Every step is kept before the next."""
+        answer, tries = reply["answer"], reply["tries"]
+        try:
+            if answer is None:
+                async with self._at_once:
+                    answer = await self._think(key, reply)
+                await self._move(key, reply, "written", answer=answer, tries=0)
+                return
+            await self._send(key, reply["message_id"], answer)
+            await self._move(key, reply, "sent", tries=tries)
+        except LOST as error:
+            log.debug("replies: the database is away: %s", error)
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        except NotConnectedError as error:
+            log.info("bot %s: an answer waits: %s", self._bot_id, error.message)
+            self.connected.clear()
+            await wait_at_most(self.connected, NOT_CONNECTED_SECONDS)
+        except Exception as error:
+            await self._note_failure(key, reply, error)
+
+    async def _think(self, key: tuple[str, str], reply: Record) -> str:
+        async with self._database.connection() as connection:
+            rows = await queries.past_replies.rows(
+                connection, **self._keys(*key), message_id=reply["message_id"], amount=HISTORY_TURNS
+            )
+        history = [Turn(row["told"], row["answer"]) for row in reversed(rows)]
+        thread = f"{self._bot_id}/{key[0]}/{key[1]}"
+        async with asyncio.timeout(self._timeout_seconds):
+            answer = await self._answerer.answer(thread, history, reply["told"])
+        return answer[:ANSWER_CHARACTERS].replace("\0", "")
+
+    async def _send(self, key: tuple[str, str], message_id: int, answer: str) -> None:
+        """An empty answer is an answer too: nothing is said."""
+        if not answer.strip():
+            return
+        line, correspondent_id = self._lines[key[0]], key[1]
+        sent_id = await line.provider.send(
+            correspondent_id, answer, send_id_of(self._bot_id, *key, message_id)
+        )
+        await line.queues.add_message(
+            correspondent_id, answer, Sender(self._bot_id, self._bot_id), BOT, provider_message_id=sent_id
+        )
+
+    async def _note_failure(self, key: tuple[str, str], reply: Record, error: Exception) -> None:
+        tries = reply["tries"] + 1
+        what = str(error) or type(error).__name__
+        final = isinstance(error, GiveUpError) or tries >= TRIES
+        log.warning("bot %s: an answer failed (try %d): %s", self._bot_id, tries, what)
+        await self._move(key, reply, "failed" if final else reply["state"], error=what[:500], tries=tries)
+        if not final:
+            await asyncio.sleep(FIRST_PAUSE_SECONDS * 2 ** (tries - 1))
+
+    async def _move(
+        self,
+        key: tuple[str, str],
+        reply: Record,
+        state: str,
+        *,
+        tries: int,
+        answer: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        move = partial(
+            queries.move_reply.run,
+            **self._keys(*key),
+            message_id=reply["message_id"],
+            state=state,
+            answer=answer,
+            error=error,
+            tries=tries,
+        )
+        await self._insist(move)
+
+    def _keys(self, provider_name: str, correspondent_id: str) -> dict[str, Any]:
+        return {
+            "bot_id": self._bot_id,
+            "provider_name": provider_name,
+            "correspondent_id": correspondent_id,
+        }
+
+    async def _insist(self, verb: Callable[..., Awaitable[Any]]) -> Any:
+        """A database that is away is waited for."""
+        while True:
+            try:
+                async with self._database.connection() as connection:
+                    return await verb(connection)
+            except LOST as error:
+                log.debug("replies: the database is away: %s", error)
+                await asyncio.sleep(FIRST_PAUSE_SECONDS)
+
+
+def send_id_of(bot_id: str, provider_name: str, correspondent_id: str, message_id: int) -> str:
+    """The same for the same message, whoever sends its answer."""
+    named = "\0".join((bot_id, provider_name, correspondent_id, str(message_id)))
+    return hashlib.sha256(named.encode()).hexdigest()[:32]

@@ -1,0 +1,138 @@
+"""One bot while it runs: its queues, providers, ingestion and replies, put together and taken apart in order."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from asyncpg import Record
+
+from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.bots import BotConfig, ReplyConfig
+from mediamill.conversations.ingest import IngestionService
+from mediamill.conversations.model import Message, owner_of
+from mediamill.conversations.provider import BotContext, Provider, ProviderFactory
+from mediamill.conversations.records import DatabaseRecords
+from mediamill.conversations.reply import Answerer, Line, ReplyService
+from mediamill.conversations.store import queries
+from mediamill.db.connection import Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.hold import release_owner
+from mediamill.settings import Settings
+
+log = logging.getLogger(__name__)
+
+AnswererFactory = Callable[[ReplyConfig], Answerer | None]
+
+
+class RunningBot:
+    """Started once and stopped once."""
+
+    def __init__(
+        self,
+        bot_id: str,
+        config: BotConfig,
+        database: Database,
+        enqueuer: Enqueuer,
+        settings: Settings,
+    ) -> None:
+        self.bot_id, self.config = bot_id, config
+        self._database = database
+        self.queues = {
+            name: BotQueuesManager(
+                bot_id, name, DatabaseRecords(database, enqueuer, bot_id, name), config.queue_limits
+            )
+            for name in config.providers
+        }
+        self.providers: dict[str, Provider] = {}
+        self._timeout_seconds = settings.reply_timeout_seconds
+        self._replies: ReplyService | None = None
+        self._ingestion = IngestionService(
+            database,
+            bot_id,
+            list(self.queues.values()),
+            every_seconds=settings.ingest_seconds,
+            before=self._settle_replies,
+        )
+
+    async def start(
+        self, factories: Mapping[str, ProviderFactory], answerer: AnswererFactory, quota_gb: float
+    ) -> None:
+        """What was in memory comes back, then jobs are released, then the chat networks are let in."""
+        for name in self.config.providers:
+            self.providers[name] = factories[name](self._context(name, quota_gb))
+        self._begin_replies(answerer(self.config.reply))
+        async with self._database.transaction() as connection:
+            for row in await queries.open_arrivals.rows(connection, bot_id=self.bot_id):
+                self._restore(row)
+            await release_owner(connection, owner_of(self.bot_id))
+        self._ingestion.start()
+        if self._replies is not None:
+            await self._replies.resume()
+        for name, provider in self.providers.items():
+            await self._start_provider(name, provider)
+
+    def _restore(self, row: Record) -> None:
+        queue = self.queues.get(row["provider_name"])
+        if queue is not None:  # else its provider was taken out of the configuration; the records keep it
+            message = Message.from_json(json.loads(row["message"]))
+            queue.restore(row["correspondent_id"], message, row["last_id"] + 1)
+
+    def _begin_replies(self, answerer: Answerer | None) -> None:
+        if answerer is None:
+            return
+        lines = {name: Line(self.queues[name], provider) for name, provider in self.providers.items()}
+        self._replies = ReplyService(
+            self._database,
+            self.bot_id,
+            answerer,
+            lines,
+            groups=self.config.reply.groups,
+            timeout_seconds=self._timeout_seconds,
+        )
+        for name, queue in self.queues.items():
+            queue.register_callback(self._replies.callback(name))
+
+    async def _start_provider(self, name: str, provider: Provider) -> None:
+        try:
+            await provider.start()
+        except Exception as error:  # one network that is down does not keep the bot from the others
+            log.exception("bot %s: provider %s cannot be started", self.bot_id, name)
+            await self.tell_status(name, {"state": "failed", "detail": str(error) or type(error).__name__})
+
+    async def stop(self) -> None:
+        """The networks first, so that nothing more comes in; then everything that is finished is stored."""
+        for name, provider in self.providers.items():
+            try:
+                await provider.stop()
+            except Exception:
+                log.exception("bot %s: provider %s did not stop well", self.bot_id, name)
+        if self._replies is not None:
+            await self._replies.stop()
+        await self._ingestion.stop()
+
+    async def resume_replies(self) -> None:
+        """Somebody asked for an answer to be tried again."""
+        if self._replies is not None:
+            await self._replies.resume()
+
+    async def tell_status(self, name: str, status: Mapping[str, Any]) -> None:
+        """What a provider says of itself, for pages and commands."""
+        if status.get("state") == "connected" and self._replies is not None:
+            self._replies.connected.set()
+        async with self._database.connection() as connection:
+            await queries.tell_status.run(
+                connection, id=self.bot_id, provider_name=name, status=json.dumps(status)
+            )
+
+    async def _settle_replies(self) -> None:
+        if self._replies is not None:
+            await self._replies.settle()
+
+    def _context(self, name: str, quota_gb: float) -> BotContext:
+        async def tell(status: Mapping[str, Any]) -> None:
+            await self.tell_status(name, status)
+
+        return BotContext(self.bot_id, self.config.providers[name], quota_gb, self.queues[name], tell)

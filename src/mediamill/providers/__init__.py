@@ -1,0 +1,1 @@
+"""Chat networks: each implements the provider contract of conversations."""

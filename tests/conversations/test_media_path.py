@@ -1,0 +1,66 @@
+"""The media path: placeholder and job, the result first kept and then delivered, failures told to the conversation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mediamill.conversations.model import Message
+from tests.conversations.conftest import Ground, say, send_media
+
+
+@pytest.mark.spec("C1", "C2", "C4", "C22")
+async def test_a_voice_note_becomes_text_in_its_place(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-1", caption="listen")
+    await say(queues, "are you there?")
+    await ground.until_stored("are you there?")  # the text does not wait for the voice note
+    await ground.finish(*await ground.claim(), text="hello there")
+    await keeper.deliver_once()
+    await ground.until_stored("listen\n\nhello there", "are you there?")
+    assert await ground.one("select count(*) from jobs") == 0
+    assert await ground.rows("select id, message_size from queues order by id") == [(1, 19), (2, 14)]
+
+
+@pytest.mark.spec("C3")
+async def test_the_job_knows_whose_it_is_and_holds_the_whole_placeholder(ground: Ground) -> None:
+    _, queues = await ground.run()
+    message = await send_media(
+        queues, "g-1", caption="listen", original_filename="v.ogg", media_metadata={"_quota_exceeded": False}
+    )
+    assert message is not None
+    [(owner, subject, mime_type, state, payload)] = await ground.rows(
+        "select owner, subject_id, mime_type, state, payload from jobs"
+    )
+    assert (owner, subject, mime_type, state) == ("bot:bot", "g-1", "audio/ogg", "queued")
+    job = json.loads(payload)
+    assert (job["bot_id"], job["correspondent_id"], job["guid"]) == ("bot", "ann", "g-1")
+    assert Message.from_json(job["placeholder_message"]) == message
+    assert not {"bot_id", "correspondent_id"} & set(job["placeholder_message"])
+    assert job["original_filename"] == "v.ogg"
+    assert job["media_metadata"] == {"_quota_exceeded": False}
+
+
+@pytest.mark.spec("C22", "C25")
+async def test_a_failure_is_told_to_the_conversation_and_keeps_the_caption(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-1", caption="my cat")
+    [job] = await ground.claim()
+    await ground.fail(job, "the file is damaged", notice="[The file is damaged]", traceback="where it was")
+    await keeper.deliver_once()
+    await ground.until_stored("[The file is damaged] my cat")
+    assert await ground.rows("select error, traceback from dead_jobs") == [
+        ("the file is damaged", "where it was")
+    ]
+
+
+async def test_the_bot_answers_once(ground: Ground) -> None:
+    keeper, queues = await ground.run(reply={"by": "echo"})
+    await say(queues, "hello")
+    await ground.until_stored("hello", "You said: hello")
+    await send_media(queues, "g-1")
+    await ground.finish(*await ground.claim(), text="a song")
+    await keeper.deliver_once()
+    await ground.until_stored("hello", "You said: hello", "a song", "You said: a song")
+    assert [text for _, text in ground.line.sent.values()] == ["You said: hello", "You said: a song"]
