@@ -81,7 +81,7 @@ select bot_id, provider_name, correspondent_id, guid, message ->> 'content' as c
 where bot_id = any (:bot_ids::text[]) and state = 'ready' and guid is not null
 order by id limit :batch;
 
--- name: store_messages
+-- name: store_messages!
 -- Finished messages out of memory, for good. One that is stored already (a lost answer) stays as it is.
 with f as materialized (
     select * from unnest(:provider_names::text[], :correspondent_ids::text[], :ids::bigint[])
@@ -115,7 +115,7 @@ select a.guid, a.message ->> 'content' as caption from arrivals a
 where a.guid = any (:guids::text[]) and a.state = 'placeholder'
     and not exists (select from jobs j where j.subject_id = a.guid);
 
--- name: forget_arrivals
+-- name: forget_arrivals!
 -- By then no provider sends a message again.
 delete from arrivals where ctid = any (array(
     select ctid from arrivals where state = 'stored' and accepted_at < now() - make_interval(days => :keep_days) limit :batch));
@@ -128,7 +128,7 @@ left join conversations v on v.bot_id = c.bot_id and v.provider_name = c.provide
 where c.bot_id = :bot_id and c.provider_name = :provider_name and c.identifier = any (:identifiers::text[])
 order by c.identifier <> :first, v.last_id desc nulls last, c.correspondent_id limit 1;
 
--- name: know_correspondent
+-- name: know_correspondent!
 insert into correspondents (bot_id, provider_name, identifier, correspondent_id)
 select :bot_id, :provider_name, identifier, :correspondent_id from unnest(:identifiers::text[]) as i (identifier)
 on conflict (bot_id, provider_name, identifier) do nothing;
@@ -173,7 +173,7 @@ union all
 select subject_id, id, 'dead', null, error from dead_jobs
 where subject_id = any (:guids::text[]) and kind = 'message.process';
 
--- name: add_reply
+-- name: add_reply!
 insert into replies (bot_id, provider_name, correspondent_id, message_id, told)
 values (:bot_id, :provider_name, :correspondent_id, :message_id, :told)
 on conflict (bot_id, provider_name, correspondent_id, message_id) do nothing;
@@ -197,7 +197,7 @@ where bot_id = :bot_id and provider_name = :provider_name and correspondent_id =
     and message_id < :message_id and answer is not null
 order by message_id desc limit :amount;
 
--- name: move_reply
+-- name: move_reply!
 update replies
 set state = :state, answer = coalesce(:answer, answer), error = :error, tries = :tries,
     ended_at = case when :state in ('sent', 'failed') then now() end
@@ -244,7 +244,7 @@ with gone as (delete from bots where id = :id and not running returning id), tol
 )
 select id, pg_notify('mediamill_bots', id) from gone;
 
--- name: tell_status
+-- name: tell_status!
 -- What a provider of a bot says of itself; told only when it is news.
 with changed as (
     update bots set status = status || jsonb_build_object(:provider_name::text, :status::jsonb)
