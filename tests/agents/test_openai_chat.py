@@ -1,0 +1,140 @@
+"""What only the chat does: its settings, its time limit, Retry-After, servers that do not stream."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mediamill.agents.choose import open_agent
+from mediamill.agents.contract import (
+    AgentBusyError,
+    AgentNonsenseError,
+    AgentNotSetError,
+    AgentRefusedError,
+    Turn,
+    answer_text,
+)
+from mediamill.agents.openai_chat import OpenAiAgent
+from mediamill.agents.pi import PiAgent
+from mediamill.testing.model_server import (
+    DRIP,
+    ELSEWHERE,
+    HUGE,
+    NONSENSE,
+    SILENT,
+    WEB_PAGE,
+    Act,
+    Reply,
+    rate_limited,
+    reply,
+)
+from mediamill.testing.openai_server import OpenAiServer, chunk
+from tests.agents.conftest import MakeSettings, said
+
+
+@pytest.mark.spec("I10")
+async def test_the_agent_is_chosen_by_setting(make_settings: MakeSettings) -> None:
+    assert isinstance(open_agent(make_settings()), OpenAiAgent)
+    assert isinstance(open_agent(make_settings(agent="pi")), PiAgent)
+
+
+@pytest.mark.parametrize("url", [None, "", "nonsense", "ftp://host/v1", "http://user:word@host/v1"])
+@pytest.mark.parametrize("name", ["openai", "pi"])
+async def test_without_an_address_there_is_no_agent(make_settings: MakeSettings, name: str, url: str) -> None:
+    with pytest.raises(AgentNotSetError) as caught:
+        open_agent(make_settings(agent=name, openai_url=url))
+    assert "MEDIAMILL_OPENAI_URL" in (caught.value.fix or "")
+
+
+async def test_a_limit_of_rate_tells_when_to_come_back(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    server.then(rate_limited(17))
+    with pytest.raises(AgentBusyError) as caught:
+        await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello"))
+    assert caught.value.after_seconds == 17
+
+
+@pytest.mark.parametrize("act", [SILENT, DRIP], ids=["silent", "drip"])
+async def test_a_server_that_hangs_is_left_in_time(
+    make_settings: MakeSettings, server: OpenAiServer, act: Act
+) -> None:
+    server.then(act)
+    agent = OpenAiAgent(make_settings(model_timeout_seconds=0.3))
+    async with asyncio.timeout(30):
+        with pytest.raises(AgentBusyError) as caught:
+            await answer_text(agent.session("t").prompt("hello"))
+    assert "MEDIAMILL_MODEL_TIMEOUT_SECONDS" in (caught.value.fix or "")
+
+
+async def test_a_server_that_is_not_there_may_come_back(make_settings: MakeSettings) -> None:
+    agent = OpenAiAgent(make_settings(openai_url="http://127.0.0.1:9/v1"))
+    with pytest.raises(AgentBusyError, match="connection"):
+        await answer_text(agent.session("t").prompt("hello"))
+
+
+async def test_a_server_that_sends_us_elsewhere_is_not_followed(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    server.then(ELSEWHERE)
+    with pytest.raises(AgentRefusedError, match="elsewhere"):
+        await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello"))
+
+
+BAD_EVENT = reply(Reply(b"data: [1, 2]\n\n"))
+BAD_CHOICE = reply(Reply(b'data: {"choices": 7}\n\n'))
+SAYS_NOTHING = reply(Reply(chunk({}, "stop")))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [HUGE, NONSENSE, WEB_PAGE, BAD_EVENT, BAD_CHOICE, SAYS_NOTHING],
+    ids=["huge", "no json", "page", "list", "choices", "empty"],
+)
+async def test_what_is_no_answer_is_an_error(
+    make_settings: MakeSettings, server: OpenAiServer, act: Act
+) -> None:
+    server.then(act)
+    with pytest.raises((AgentNonsenseError, AgentBusyError)):
+        await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello"))
+
+
+async def test_an_error_in_the_midst_of_a_stream_may_pass(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    server.then(reply(Reply(chunk({"content": "half"}) + b'data: {"error": {"message": "overloaded"}}\n\n')))
+    with pytest.raises(AgentBusyError, match="overloaded"):
+        await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello"))
+
+
+async def test_a_refusal_of_the_model_is_final(make_settings: MakeSettings, server: OpenAiServer) -> None:
+    server.then(reply(Reply(chunk({}, "content_filter"))))
+    with pytest.raises(AgentRefusedError):
+        await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello"))
+
+
+async def test_a_server_that_does_not_stream_is_understood(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    message = {"role": "assistant", "content": "all at once"}
+    server.then(reply(Reply.json({"choices": [{"message": message, "finish_reason": "stop"}]})))
+    assert await answer_text(OpenAiAgent(make_settings()).session("t").prompt("hello")) == "all at once"
+
+
+async def test_the_oldest_turns_are_left_out_when_the_model_cannot_hold_them(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    history = [Turn("user", f"{number} " + "x" * 2000) for number in range(10)]
+    agent = OpenAiAgent(make_settings(agent_context_tokens=2000))
+    await answer_text(agent.session("t", history).prompt("now"))
+    assert [text.split()[0] for _, text in said(server)] == ["8", "9", "now"]
+
+
+async def test_a_session_that_nobody_holds_is_forgotten(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    agent = OpenAiAgent(make_settings())
+    await answer_text(agent.session("t").prompt("one"))
+    await answer_text(agent.session("t", [Turn("user", "as the caller has it")]).prompt("two"))
+    assert said(server) == [("user", "as the caller has it"), ("user", "two")]
