@@ -168,11 +168,14 @@ export class Backend {
       this.#log.error({ spool_id: id, code: frame.code, faults: frame.faults }, 'mediamill refused a message');
     }
     if (conversation === null) return;
-    if (frame.type === 'ack') await this.#options.onAck(id);
-    else await this.#options.onRefused(id, frame);
-    this.#busy.delete(conversation);
-    this.#pump();
-    this.#options.changed();
+    try {
+      if (frame.type === 'ack') await this.#options.onAck(id);
+      else await this.#options.onRefused(id, frame);
+    } finally {
+      this.#busy.delete(conversation);
+      this.#pump();
+      this.#options.changed();
+    }
   }
 
   /** The conversation of a frame that has its answer; null if no such frame is on its way. */

@@ -27,7 +27,7 @@ export const timing = {
 
   brokenDiskSeconds: 5,
 
-  sendConfirmSeconds: 20,
+  sendConfirmSeconds: 30,
   sentMemoryDays: 30,
   seenMemory: 20_000,
   groupNamesAtMost: 5_000,

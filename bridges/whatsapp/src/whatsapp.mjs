@@ -3,8 +3,8 @@
  * (`node --import`); nothing in the environment does.
  */
 export const whatsapp = {
-  /** The chat connection. */
-  socketUrl: 'wss://web.whatsapp.com/ws/chat',
+  /** The chat connection; null: where Baileys goes by itself. */
+  socketUrl: null,
   /** Media are fetched from here by their direct path. */
   mediaOrigin: 'https://mmg.whatsapp.net',
   /** A message without a direct path names a whole address; only https hosts of this domain are believed. */

@@ -1,0 +1,81 @@
+/** All bots of this process, by their ids: the verbs behind the HTTP routes. */
+import { randomUUID } from 'node:crypto';
+import { Bot } from './bot.mjs';
+import { BridgeError } from './bridge_error.mjs';
+import { exclusively } from './lock.mjs';
+import { Quota } from './quota.mjs';
+
+const LONGEST_BOT_ID = 200;
+
+export class Bridge {
+  /** @type {Map<string, Bot>} */
+  #bots = new Map();
+  #shared;
+
+  /**
+   * @param {{secret: string, data: string, staging: string, backend: string}} settings
+   * @param {import('pino').Logger} log
+   */
+  constructor(settings, log) {
+    this.#shared = { ...settings, log, bridgeId: randomUUID(), quota: new Quota(settings.staging) };
+  }
+
+  /** @param {Record<string, unknown>} request */
+  async initialize(request) {
+    const botId = checkBotId(request.bot_id);
+    const bot = await exclusively(`bot ${botId}`, () => this.#initialize(botId, request.media_storage_quota_gb));
+    return { bot_id: botId, status: bot.status() };
+  }
+
+  async #initialize(botId, quotaGb) {
+    const known = this.#bots.get(botId);
+    if (known && !known.isStopped) {
+      known.configure(quotaGb);
+      return known;
+    }
+    const bot = await Bot.open(botId, this.#shared, quotaGb);
+    this.#bots.set(botId, bot);
+    bot.start();
+    return bot;
+  }
+
+  /** @param {Record<string, unknown>} request */
+  send(request) {
+    return this.#find(request).send(request);
+  }
+
+  status() {
+    return { bots: Object.fromEntries([...this.#bots].map(([botId, bot]) => [botId, bot.status()])) };
+  }
+
+  /** @param {Record<string, unknown>} request */
+  async stop(request) {
+    return this.#withBot(request, (bot) => (bot.isStopped ? null : bot.stop()));
+  }
+
+  /** @param {Record<string, unknown>} request */
+  async logout(request) {
+    return this.#withBot(request, (bot) => bot.logout());
+  }
+
+  async close() {
+    await Promise.allSettled([...this.#bots.values()].filter((bot) => !bot.isStopped).map((bot) => bot.stop()));
+  }
+
+  async #withBot(request, work) {
+    const bot = this.#find(request);
+    await exclusively(`bot ${request.bot_id}`, async () => work(bot));
+    return { bot_id: request.bot_id, status: bot.status() };
+  }
+
+  #find(request) {
+    const bot = this.#bots.get(checkBotId(request.bot_id));
+    if (!bot) throw new BridgeError(404, 'unknown_bot', 'no such bot was initialized');
+    return bot;
+  }
+}
+
+function checkBotId(botId) {
+  if (typeof botId === 'string' && botId !== '' && botId.length <= LONGEST_BOT_ID && botId.isWellFormed()) return botId;
+  throw new BridgeError(400, 'invalid', `bot_id is not a text of 1 to ${LONGEST_BOT_ID} characters`);
+}
