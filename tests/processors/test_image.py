@@ -41,7 +41,6 @@ def test_an_image_becomes_a_description_and_its_text(tmp_path: Path) -> None:
         "EXIT",
         "this way",
         "(Landscape, 3000 × 2000 pixels, mostly red)",
-        "Caption: where?",
     ]
     assert labels(output.result["tags"]) == ["red", "green", "blue"]
     assert output.result["models"] == ["colour-vision@1", "given-text@1"]

@@ -58,7 +58,6 @@ def test_everything_comes_in_its_order() -> None:
         look="(Portrait, 30 × 40 pixels)",
         truncated=True,
         frames=12,
-        caption=" What does it cost? ",
     )
 
     assert describe(seen).splitlines() == [
@@ -69,7 +68,6 @@ def test_everything_comes_in_its_order() -> None:
         "Bread 2.00",
         "(Portrait, 30 × 40 pixels)",
         "(The file is damaged: a part of the image is missing.)",
-        "Caption: What does it cost?",
     ]
 
 

@@ -46,8 +46,8 @@ class StickerProcessor(ImageVisionProcessor):
         examined = examine(file_path, mime_type, caption, self.eyes)
         note = read_note(examined.picture.facts.exif)
         if not is_sticker(examined, note):
-            return self.result(examined, describe_image(examined, caption))
-        result = self.result(examined, describe_sticker(examined, note, caption))
+            return self.result(examined, describe_image(examined))
+        result = self.result(examined, describe_sticker(examined, note))
         told = {"emoji": list(note.emoji), "pack": note.pack, "publisher": note.publisher}
         return replace(result, facts={**result.facts, "sticker": told})
 
@@ -59,7 +59,7 @@ def is_sticker(examined: Examined, note: StickerNote) -> bool:
     return bool(note) or small or source.has_alpha or examined.frames > 1
 
 
-def describe_sticker(examined: Examined, note: StickerNote, caption: str) -> str:
+def describe_sticker(examined: Examined, note: StickerNote) -> str:
     """`Sticker 😀: …`."""
     sight = examined.sight
     told = describe(
@@ -69,7 +69,6 @@ def describe_sticker(examined: Examined, note: StickerNote, caption: str) -> str
             lines=examined.lines,
             what="sticker",
             truncated=examined.picture.facts.truncated,
-            caption=caption,
         )
     )
     kind = "Animated sticker" if examined.frames > 1 else "Sticker"

@@ -39,7 +39,7 @@ class ImageVisionProcessor(BaseMediaProcessor):
         """Examine the image and tell it."""
         self.given.report(step="looking at the image", percent=0)
         examined = examine(file_path, mime_type, caption, self.eyes)
-        return self.result(examined, describe_image(examined, caption))
+        return self.result(examined, describe_image(examined))
 
     def result(self, examined: Examined, content: str) -> ProcessingResult:
         """The text with everything that was found out, and the stand-ins if they are wanted."""
@@ -56,7 +56,7 @@ class ImageVisionProcessor(BaseMediaProcessor):
         )
 
 
-def describe_image(examined: Examined, caption: str) -> str:
+def describe_image(examined: Examined) -> str:
     """What a conversation is told of an image."""
     source = examined.picture.facts
     exif = source.exif.facts()
@@ -74,6 +74,5 @@ def describe_image(examined: Examined, caption: str) -> str:
             ),
             frames=examined.frames,
             truncated=source.truncated,
-            caption=caption,
         )
     )

@@ -25,7 +25,6 @@ class Seen:
     what: str = "image"
     frames: int = 1
     truncated: bool = False
-    caption: str = ""
 
 
 def describe(seen: Seen) -> str:
@@ -36,7 +35,6 @@ def describe(seen: Seen) -> str:
         _text_part(text_blocks(seen.lines), seen.what),
         seen.look,
         f"(The file is damaged: a part of the {seen.what} is missing.)" if seen.truncated else "",
-        f"Caption: {seen.caption.strip()}" if seen.caption.strip() else "",
     ]
     return "\n".join(part for part in parts if part)
 
