@@ -83,12 +83,11 @@ class PiPool:
     async def _take(self, key: str, sort: str, start: Callable[[], Awaitable[PiProcess]]) -> PiProcess:
         if self._closed:
             raise AgentBusyError("the agent is being shut down")
-        found = self._idle.get(key)
-        if found is not None and found.sort == sort and found.process.alive:
-            del self._idle[key]
+        if (found := self._idle.pop(key, None)) is not None:
             found.expiry.cancel()
-            return found.process
-        await self.drop(key)
+            if found.sort == sort and await found.process.answers():
+                return found.process
+            await found.process.stop()
         while self._idle and len(self._idle) + self._busy > self._limit:
             await self.drop(next(iter(self._idle)))
         return await start()

@@ -93,6 +93,15 @@ class PiProcess:
         finally:
             self._asked.pop(id_, None)
 
+    async def answers(self) -> bool:
+        """Whether it is well: a process may have died, or hang, without our having heard of it."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.ask("get_state")
+        except (AgentBusyError, TimeoutError):
+            return False
+        return True
+
     def death(self) -> AgentBusyError:
         """The error for those who needed it alive."""
         said = one_line(" ".join(self._complaints), None)
