@@ -70,7 +70,8 @@ export class Backend {
   }
 
   sendStatus() {
-    if (this.isConnected) this.#socket.send(JSON.stringify({ type: 'status', status: this.#options.status() }));
+    if (!this.isConnected) return;
+    this.#socket.send(JSON.stringify({ type: 'status', status: this.#options.status() }));
   }
 
   #insert(id, conversation) {
@@ -165,7 +166,8 @@ export class Backend {
     if (frame?.type !== 'ack' && frame?.type !== 'refused') return;
     const conversation = this.#answered(id);
     if (frame.type === 'refused') {
-      this.#log.error({ spool_id: id, code: frame.code, faults: frame.faults }, 'mediamill refused a message');
+      const { code, faults } = frame;
+      this.#log.error({ spool_id: id, code, faults }, 'mediamill refused a message');
     }
     if (conversation === null) return;
     try {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isJidGroup } from '@whiskeysockets/baileys';
 import { AuthStore } from './auth_store.mjs';
 import { Backend } from './backend.mjs';
 import { BridgeError } from './bridge_error.mjs';
@@ -116,7 +117,7 @@ export class Bot {
         limitBytes: () => this.#limit,
         groupName,
         askForUpload: (...request) => this.#session.askForUpload(...request),
-        offer: (id, conversation) => this.#backend.offer(id, conversation),
+        offer: (id, conversation) => this.#offer(id, conversation),
         changed,
       },
       this.#log,
@@ -135,9 +136,24 @@ export class Bot {
       this.#log,
     );
     this.#session = new Session(
-      { auth: this.#auth, spool: this.#spool, outbox: this.#outbox, groupNames: this.#groupNames, received, changed },
+      {
+        auth: this.#auth,
+        spool: this.#spool,
+        outbox: this.#outbox,
+        groupNames: this.#groupNames,
+        received,
+        changed,
+      },
       this.#log,
     );
+  }
+
+  /** What is said in a group waits a moment for the group's name, all of it, so that it stays in order. */
+  async #offer(id, conversation) {
+    if (isJidGroup(conversation)) {
+      await this.#groupNames.ensure(conversation, (group) => this.#session.groupMetadata(group));
+    }
+    this.#backend.offer(id, conversation);
   }
 
   async #refuse(id, reason) {

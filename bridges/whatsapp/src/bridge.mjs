@@ -23,7 +23,8 @@ export class Bridge {
   /** @param {Record<string, unknown>} request */
   async initialize(request) {
     const botId = checkBotId(request.bot_id);
-    const bot = await exclusively(`bot ${botId}`, () => this.#initialize(botId, request.media_storage_quota_gb));
+    const quotaGb = request.media_storage_quota_gb;
+    const bot = await exclusively(`bot ${botId}`, () => this.#initialize(botId, quotaGb));
     return { bot_id: botId, status: bot.status() };
   }
 
@@ -59,7 +60,8 @@ export class Bridge {
   }
 
   async close() {
-    await Promise.allSettled([...this.#bots.values()].filter((bot) => !bot.isStopped).map((bot) => bot.stop()));
+    const running = [...this.#bots.values()].filter((bot) => !bot.isStopped);
+    await Promise.allSettled(running.map((bot) => bot.stop()));
   }
 
   async #withBot(request, work) {
@@ -76,6 +78,7 @@ export class Bridge {
 }
 
 function checkBotId(botId) {
-  if (typeof botId === 'string' && botId !== '' && botId.length <= LONGEST_BOT_ID && botId.isWellFormed()) return botId;
+  const isText = typeof botId === 'string' && botId.isWellFormed();
+  if (isText && botId !== '' && botId.length <= LONGEST_BOT_ID) return botId;
   throw new BridgeError(400, 'invalid', `bot_id is not a text of 1 to ${LONGEST_BOT_ID} characters`);
 }

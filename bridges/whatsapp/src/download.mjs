@@ -53,8 +53,8 @@ export class MediaFault extends Error {
  */
 export async function downloadMedia(media, type, target, room, signal) {
   const address = mediaAddress(media);
-  if (!address) throw new MediaFault('address', 'the message names no address of WhatsApp', { final: true });
-  if (media.mediaKey?.length !== 32) throw new MediaFault('key', 'the message holds no media key', { final: true });
+  if (!address) throw new MediaFault('address', 'no address of WhatsApp in the message', { final: true });
+  if (media.mediaKey?.length !== 32) throw new MediaFault('key', 'no media key in the message', { final: true });
   const clock = new Clock(signal);
   const part = target + PART;
   try {
@@ -78,7 +78,8 @@ async function request(address, signal) {
   const response = await fetch(address, { headers, signal, redirect: 'error' });
   if (response.ok && response.body) return response;
   await response.body?.cancel();
-  throw new MediaFault(`http_${response.status}`, `HTTP ${response.status}`, { gone: GONE.has(response.status) });
+  const { status } = response;
+  throw new MediaFault(`http_${status}`, `HTTP ${status}`, { gone: GONE.has(status) });
 }
 
 async function publish(part, target) {
@@ -153,7 +154,7 @@ class Verifier {
   async *decrypt(chunks) {
     let tail = Buffer.alloc(0);
     for await (const chunk of chunks) {
-      const joined = tail.length ? Buffer.concat([tail, chunk]) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+      const joined = Buffer.concat([tail, chunk]);
       const cut = Math.max(0, joined.length - MAC_BYTES);
       tail = Buffer.from(joined.subarray(cut));
       const encrypted = joined.subarray(0, cut);
@@ -192,9 +193,11 @@ async function* bounded(chunks, room) {
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    if (bytes > timing.largestMediaBytes) throw new MediaFault('too_long', 'the file is too long', { final: true });
+    if (bytes > timing.largestMediaBytes) {
+      throw new MediaFault('too_long', 'the file is too long', { final: true });
+    }
     if (bytes > room.bytes && !(await room.grow(GROWTH_BYTES))) {
-      throw new MediaFault('quota', 'the file is longer than announced, and there is no room', { final: true, noRoom: true });
+      throw new MediaFault('quota', 'longer than announced, and there is no room', { final: true, noRoom: true });
     }
     yield chunk;
   }

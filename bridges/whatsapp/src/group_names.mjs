@@ -9,6 +9,8 @@ export class GroupNames {
   #names = new Map();
   #saving = Promise.resolve();
   #isDirty = false;
+  /** @type {Map<string, Promise<void>>} groups that WhatsApp was asked about */
+  #asked = new Map();
 
   constructor(file) {
     this.#file = file;
@@ -28,6 +30,30 @@ export class GroupNames {
   /** @param {string} group */
   get(group) {
     return this.#names.get(group) ?? null;
+  }
+
+  /**
+   * Waits until a group's name is known, or not to be had for now. Who asks at the same time waits for the same.
+   * @param {string} group
+   * @param {(group: string) => Promise<{id?: string, subject?: string}>} ask
+   */
+  async ensure(group, ask) {
+    if (this.#names.has(group)) return;
+    if (!this.#asked.has(group)) {
+      if (this.#asked.size > timing.groupNamesAtMost) this.#asked.clear();
+      this.#asked.set(group, this.#ask(group, ask));
+    }
+    await this.#asked.get(group);
+  }
+
+  async #ask(group, ask) {
+    const tooLate = new Promise((resolve) => setTimeout(resolve, timing.groupNameSeconds * 1000, null).unref());
+    try {
+      const found = await Promise.race([ask(group), tooLate]);
+      if (found) void this.learn([found]);
+    } catch {
+      // A name is not worth a message that waits.
+    }
   }
 
   /** @param {Array<{id?: string, subject?: string}>} groups */

@@ -73,13 +73,15 @@ async function readJson(request) {
 
 function reply(response, status, value) {
   const text = JSON.stringify(value);
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
-  response.end(text);
+  response.setHeader('content-type', 'application/json');
+  response.setHeader('content-length', Buffer.byteLength(text));
+  response.writeHead(status).end(text);
 }
 
 function replyFault(request, response, error, log) {
-  const fault = error instanceof BridgeError ? error : new BridgeError(503, 'internal', 'the bridge failed; see its log');
-  if (fault !== error) log.error({ fault: error.message, stack: error.stack }, 'a request failed');
+  const isExpected = error instanceof BridgeError;
+  const fault = isExpected ? error : new BridgeError(503, 'internal', 'the bridge failed; see its log');
+  if (!isExpected) log.error({ fault: error.message, stack: error.stack }, 'a request failed');
   if (response.destroyed) return;
   // The rest of a body that was not read must not be taken for the next request.
   response.setHeader('connection', 'close');

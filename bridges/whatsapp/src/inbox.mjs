@@ -104,7 +104,7 @@ export class Inbox {
         return await work();
       } catch (error) {
         if (this.#stop.signal.aborted) return;
-        this.#log.error({ spool_id: id, fault: error.message, stack: error.stack }, 'a message could not be dealt with');
+        this.#log.error({ spool_id: id, fault: error.message, stack: error.stack }, 'a message failed');
         if (!error.syscall) return this.#putAside(id, error);
         await pause(timing.brokenDiskSeconds * 1000, this.#stop.signal).catch(() => {});
       }

@@ -17,9 +17,8 @@ export function makeBaileysLog(log) {
     log[level]({ baileys: text, fault: fault?.message }, 'baileys');
   };
   const quiet = () => {};
-  const baileys = { level: 'silent', trace: quiet, debug: quiet, info: say('debug'), warn: say('debug'), error: say('warn') };
-  baileys.fatal = baileys.error;
-  baileys.child = () => baileys;
+  const baileys = { level: 'silent', trace: quiet, debug: quiet, child: () => baileys };
+  Object.assign(baileys, { info: say('debug'), warn: say('debug'), error: say('warn'), fatal: say('warn') });
   return baileys;
 }
 
@@ -29,6 +28,8 @@ export function makeBaileysLog(log) {
  */
 export function silenceConsole(log) {
   for (const name of ['log', 'info', 'warn', 'error', 'debug', 'trace']) {
-    console[name] = (first) => log.debug({ console: typeof first === 'string' ? first.slice(0, 80) : typeof first }, 'console');
+    console[name] = (first) => {
+      log.debug({ console: typeof first === 'string' ? first.slice(0, 80) : typeof first }, 'console');
+    };
   }
 }

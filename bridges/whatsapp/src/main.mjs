@@ -7,12 +7,24 @@ import { makeLog, silenceConsole } from './log.mjs';
 import { timing } from './timing.mjs';
 
 /** A connection that breaks without a listener is no reason to end; anything else may have left things half done. */
-const NETWORK_FAULTS = new Set(['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN',
-  'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_SOCKET']);
+const NETWORK_FAULTS = new Set([
+  'ECONNRESET',
+  'ECONNREFUSED',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_SOCKET',
+]);
 
 const log = makeLog(process.env.BRIDGE_LOG);
 silenceConsole(log);
-process.on('unhandledRejection', (error) => log.error({ fault: error?.message, stack: error?.stack }, 'unhandled rejection'));
+process.on('unhandledRejection', (error) => {
+  log.error({ fault: error?.message, stack: error?.stack }, 'unhandled rejection');
+});
 process.on('uncaughtException', (error) => {
   log.fatal({ fault: error?.message, stack: error?.stack }, 'uncaught exception');
   if (!NETWORK_FAULTS.has(error?.code)) process.exit(70);

@@ -69,7 +69,14 @@ async function withTelephoneNumber(key, repository) {
 function makeRecord({ key, t, pushName, me, bytes }) {
   const { remoteJid, remoteJidAlt, fromMe, id, participant, participantAlt } = key;
   return {
-    key: { remoteJid, remoteJidAlt, fromMe: fromMe === true, id, participant: participant || undefined, participantAlt },
+    key: {
+      remoteJid,
+      remoteJidAlt,
+      fromMe: fromMe === true,
+      id,
+      participant: participant || undefined,
+      participantAlt,
+    },
     t: Math.floor(Number.isFinite(t) && t > 0 ? t : Date.now() / 1000),
     push_name: pushName ?? null,
     me: { id: me.id, lid: me.lid, name: me.name },

@@ -69,7 +69,7 @@ export class Session {
     const socket = this.#socket;
     const isConnected = this.state === 'connected';
     this.#become('logged_out');
-    if (isConnected) await socket.logout().catch((error) => this.#log.warn({ fault: error.message }, 'unlinking failed'));
+    if (isConnected) await socket.logout().catch((error) => this.#warn(error, 'unlinking failed'));
     this.#hangUp(new Error('logged out'));
     await this.#bot.auth.clear();
   }
@@ -103,10 +103,17 @@ export class Session {
       timer = setTimeout(() => reject(new Error('no answer')), timing.reuploadSeconds * 1000);
     });
     try {
-      await Promise.race([this.#socket.updateMediaMessage({ key, message: { [`${kind}Message`]: media } }), tooLate]);
+      const message = { [`${kind}Message`]: media };
+      await Promise.race([this.#socket.updateMediaMessage({ key, message }), tooLate]);
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** @param {string} group */
+  async groupMetadata(group) {
+    if (this.state !== 'connected') return null;
+    return this.#socket.groupMetadata(group);
   }
 
   #become(state, detail = null) {
@@ -178,7 +185,7 @@ export class Session {
       const record = await recordOfStanza(stanza, message, bytes, this.#bot.auth.creds.me, repository);
       return record && (await this.#bot.spool.put(record));
     } catch (error) {
-      this.#log.error({ fault: error.message, stack: error.stack }, 'a message could not be spooled; disconnecting');
+      this.#log.error({ fault: error.message, stack: error.stack }, 'a message was not spooled; disconnecting');
       const socket = this.#socket;
       void socket?.end(new Error(`a message could not be written: ${error.code ?? error.message}`));
       socket?.ws.socket?.terminate();
@@ -219,18 +226,22 @@ export class Session {
 
   #onClose(error) {
     this.#socket = null;
-    for (const reject of this.#sends) reject(new BridgeError(503, 'not_connected', 'the connection ended'));
+    this.#failSends('the connection ended');
     if (this.state === 'stopped' || this.state === 'logged_out') return;
     const code = error?.output?.statusCode;
     if (code === DisconnectReason.loggedOut) return this.#onLoggedOut();
-    if (this.#openedAt && Date.now() - this.#openedAt > timing.reconnectSettledSeconds * 1000) this.#attempt = 0;
-    this.#openedAt = 0;
     const isExpected = code === DisconnectReason.restartRequired;
-    const wait = isExpected ? 0 : backOff(this.#attempt, timing.reconnectFirstSeconds, timing.reconnectLongestSeconds);
-    if (!isExpected) this.#attempt += 1;
+    const wait = isExpected ? 0 : this.#nextWait();
     this.#log.info({ code, wait_ms: Math.round(wait) }, 'disconnected from WhatsApp; connecting again');
     this.#become('connecting', isExpected ? null : (error?.message ?? null));
     this.#timer = setTimeout(() => this.#reconnect(code), wait);
+  }
+
+  #nextWait() {
+    if (this.#openedAt && Date.now() - this.#openedAt > timing.reconnectSettledSeconds * 1000) this.#attempt = 0;
+    this.#openedAt = 0;
+    this.#attempt += 1;
+    return backOff(this.#attempt - 1, timing.reconnectFirstSeconds, timing.reconnectLongestSeconds);
   }
 
   async #reconnect(code) {
@@ -249,21 +260,29 @@ export class Session {
   async #onLoggedOut() {
     this.#log.warn('logged out by WhatsApp');
     this.#become('logged_out', 'the device was unlinked');
-    await this.#bot.auth.clear().catch((error) => this.#log.error({ fault: error.message }, 'the session stays on disk'));
+    await this.#bot.auth.clear().catch((error) => this.#warn(error, 'the session stays on disk'));
   }
 
   #hangUp(reason) {
     clearTimeout(this.#timer);
     const socket = this.#socket;
     this.#socket = null;
-    for (const reject of this.#sends) reject(new BridgeError(503, 'not_connected', reason.message));
+    this.#failSends(reason.message);
     void socket?.end(reason);
     socket?.ws.socket?.terminate();
   }
 
+  #failSends(detail) {
+    for (const reject of this.#sends) reject(new BridgeError(503, 'not_connected', detail));
+  }
+
   #saveCreds() {
-    this.#bot.auth.saveCreds().catch((error) => this.#log.error({ fault: error.message }, 'credentials were not saved'));
+    this.#bot.auth.saveCreds().catch((error) => this.#warn(error, 'credentials were not saved'));
     this.#bot.changed();
+  }
+
+  #warn(error, sentence) {
+    this.#log.warn({ fault: error.message }, sentence);
   }
 
   /** Baileys is done when the bytes are on the wire; sent is what the server has confirmed. */

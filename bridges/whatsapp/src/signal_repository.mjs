@@ -98,5 +98,6 @@ function open(padded) {
 }
 
 function keyName(authorJid, item) {
-  return `${authorJid} ${item.groupId} ${Buffer.from(item.axolotlSenderKeyDistributionMessage ?? []).toString('base64')}`;
+  const key = Buffer.from(item.axolotlSenderKeyDistributionMessage ?? []).toString('base64');
+  return `${authorJid} ${item.groupId} ${key}`;
 }

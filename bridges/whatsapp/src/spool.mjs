@@ -144,7 +144,7 @@ export class Spool {
       if (this.#seen.has(name)) return await this.forget(id);
       this.#writes.set(name, Promise.resolve(id));
     } catch (error) {
-      this.#log.error({ spool_id: id, fault: error.message }, 'an entry of the spool cannot be read and was put aside');
+      this.#log.error({ spool_id: id, fault: error.message }, 'an entry cannot be read and was put aside');
       await rename(this.#path(id), join(this.#refused, `${id}.damaged`));
     }
   }

@@ -31,6 +31,7 @@ export const timing = {
   sentMemoryDays: 30,
   seenMemory: 20_000,
   groupNamesAtMost: 5_000,
+  groupNameSeconds: 2,
   stopSeconds: 5,
 };
 

@@ -1,0 +1,14 @@
+/** For `node --import`: shortens the bridge's pauses, so that tests need not wait for them. */
+import { timing } from '../../src/timing.mjs';
+
+Object.assign(timing, {
+  reconnectFirstSeconds: 0.05,
+  reconnectLongestSeconds: 0.5,
+  backendFirstSeconds: 0.02,
+  backendLongestSeconds: 0.2,
+  backendLaterSeconds: 0.05,
+  downloadPauseSeconds: [0.02, 0.04, 0.08],
+  downloadIdleSeconds: 2,
+  reuploadSeconds: 3,
+  brokenDiskSeconds: 0.05,
+});
