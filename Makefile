@@ -22,7 +22,7 @@ $(shell rm -f .venv/.made-in .venv/.stamp-*)
 endif
 endif
 
-.PHONY: help up samples test check format bench bench-engine bench-media bench-quality spec spec-json spec-record lock clean
+.PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -46,13 +46,16 @@ format: .venv/.stamp-dev ## rewrites the code in the house's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: bench-engine bench-media bench-quality ## every benchmark
+bench: bench-engine bench-media bench-quality bench-conversations ## every benchmark
 
 bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
 	@$(BIN)/python -m bench.engine $(ARGS)
 
 bench-media: .venv/.stamp-bench .venv/.stamp-models ## media work beside its peers; writes bench/results/media.json
 	@$(BIN)/python -m bench.media $(ARGS)
+
+bench-conversations: .venv/.stamp-bench ## text behind slow media, bursts, fairness, memory; writes bench/results/conversations.json
+	@$(BIN)/python -m bench.conversations $(ARGS)
 
 # Fetches labelled data once, into .cache.
 bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json
