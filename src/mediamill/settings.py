@@ -197,7 +197,9 @@ class Settings(BaseSettings):
     staged_keep_hours: float = Field(
         default=4, gt=0, description="Age at which a staged file that no job names is deleted."
     )
-
+    upload_limit_bytes: int = Field(
+        default=2 * 1024**3, gt=0, description="Largest file that can be sent to a bot over HTTP."
+    )
     failed_media_keep_hours: float = Field(
         default=24,
         ge=0,

@@ -48,6 +48,12 @@ class UncertainError(UnavailableError):
     code = "database_down"
 
 
+class QueuesClosedError(UnavailableError):
+    """The bot is being stopped; nothing more is taken in."""
+
+    code = "bot_stopping"
+
+
 class BotQueuesManager:
     """All correspondents of one bot on one provider."""
 
@@ -65,6 +71,8 @@ class BotQueuesManager:
         self._queues: dict[str, CorrespondentQueue] = {}
         self._doors: dict[str, asyncio.Lock] = {}
         self._uncertain: set[tuple[str, str]] = set()
+        self._adding: set[asyncio.Task[Message | None]] = set()
+        self._closed = False
 
     def register_callback(self, callback: Callback) -> None:
         """To be told of every finished message, with its correspondent."""
@@ -89,6 +97,8 @@ class BotQueuesManager:
         With media_processing_id and mime_type it is a media message: a placeholder and a job. Whether the file is
         there is for the processor to say.
         """
+        if self._closed:
+            raise QueuesClosedError(fix="send it again")
         media = None
         if media_processing_id is not None and mime_type is not None:
             media = Media(media_processing_id, mime_type, original_filename, media_metadata or {})
@@ -100,7 +110,15 @@ class BotQueuesManager:
         }
         # In a task of its own: a caller that goes away must not leave memory and database apart.
         adding = asyncio.create_task(self._add(correspondent_id, (content, sender, source), facts, media))
+        self._adding.add(adding)
+        adding.add_done_callback(self._adding.discard)
         return await asyncio.shield(adding)
+
+    async def close(self) -> None:
+        """Nothing more comes in: what was recorded after the last look at the records would be seen by nobody."""
+        self._closed = True
+        if self._adding:
+            await asyncio.wait(set(self._adding))
 
     async def _add(
         self, correspondent_id: str, said: tuple[str, Sender, str], facts: dict[str, Any], media: Media | None

@@ -6,18 +6,19 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from asyncpg import Record
 
 from mediamill.clock import wait_at_most
 from mediamill.conversations.bot_locks import BotLocks
-from mediamill.conversations.bots import BotConfig
+from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.configuration import quota_gb
 from mediamill.conversations.deliver import Queues, deliver_media
 from mediamill.conversations.janitor import forget_arrivals, give_up_placeholders
 from mediamill.conversations.provider import ProviderFactory
-from mediamill.conversations.running import AnswererFactory, RunningBot
+from mediamill.conversations.reply import Answerer
+from mediamill.conversations.running import RunningBot
 from mediamill.conversations.store import queries
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
@@ -26,11 +27,22 @@ from mediamill.engine.recovery.sweep import take_turn
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
+from mediamill.staging.quota import StagingRoom
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
 CHANNELS = ("mediamill_bots", "mediamill_messages", "mediamill_results")
+
+
+class AnswererSource(Protocol):
+    """Who answers for bots."""
+
+    def of(self, config: ReplyConfig) -> Answerer | None:
+        """For a bot with this configuration; None: nobody."""
+
+    async def close(self) -> None:
+        """End all work on answers."""
 
 
 Version = tuple[str, int, float]
@@ -52,10 +64,11 @@ class BotKeeper:
         enqueuer: Enqueuer,
         settings: Settings,
         factories: Mapping[str, ProviderFactory],
-        answerer: AnswererFactory,
+        answerers: AnswererSource,
     ) -> None:
         self._database, self._engine, self._enqueuer, self._settings = database, engine, enqueuer, settings
-        self._factories, self._answerer = factories, answerer
+        self.room = StagingRoom(settings.data_folder)
+        self._factories, self._answerers = factories, answerers
         self._locks = BotLocks(database)
         self._running: dict[str, tuple[RunningBot, Version]] = {}
         self._changed, self._delivery = asyncio.Event(), asyncio.Event()
@@ -79,12 +92,23 @@ class BotKeeper:
             await asyncio.gather(*tasks, return_exceptions=True)
             await listener.close()
             await self.stop_all()
+            await self._answerers.close()
 
     def get(self, bot_id: str) -> RunningBot:
         """A bot that runs here."""
         if bot_id not in self._running:
             raise BotNotRunningError(f"the bot {bot_id} does not run", fix=f"mediamill bots start {bot_id}")
         return self._running[bot_id][0]
+
+    @property
+    def database(self) -> Database:
+        """Where the bots are."""
+        return self._database
+
+    @property
+    def settings(self) -> Settings:
+        """What this process goes by."""
+        return self._settings
 
     @property
     def provider_names(self) -> list[str]:
@@ -140,7 +164,7 @@ class BotKeeper:
         try:
             config = BotConfig.model_validate(json.loads(row["config"]))
             bot = RunningBot(bot_id, config, self._database, self._enqueuer, self._settings)
-            await bot.start(self._factories, self._answerer, quota)
+            await bot.start(self._factories, self._answerers.of, quota)
         except Exception as error:
             await self._locks.free(bot_id)
             if isinstance(error, LOST):

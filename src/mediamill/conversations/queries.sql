@@ -29,7 +29,7 @@ with added as (
 select id from added;
 
 -- name: find_arrival
-select id, state, message from arrivals
+select id, state, guid, message from arrivals
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
     and provider_message_id = :provider_message_id;
 

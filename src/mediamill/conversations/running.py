@@ -111,6 +111,8 @@ class RunningBot:
                 log.exception("bot %s: provider %s did not stop well", self.bot_id, name)
         if self._replies is not None:
             await self._replies.stop()
+        for queue in self.queues.values():
+            await queue.close()
         await self._ingestion.stop()
 
     async def resume_replies(self) -> None:
