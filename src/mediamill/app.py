@@ -11,10 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mediamill.conversations import jobs as conversations
-from mediamill.conversations.bots import ReplyConfig
+from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.conversations.provider import ProviderFactory
-from mediamill.conversations.reply import Answerer, EchoAnswerer
 from mediamill.db.connection import LOST, Database
 from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
@@ -48,19 +47,7 @@ class App:
 
 def make_keeper(app: App) -> BotKeeper:
     """Whoever runs bots in this process: every chat network there is, and everybody who can answer."""
-    answerers = Answerers(app.settings)
-    return BotKeeper(app.database, app.engine, app.enqueuer, app.settings, PROVIDERS, answerers.of)
-
-
-class Answerers:
-    """Who writes answers, by the name in a bot's configuration; agents are made when they are first needed."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def of(self, config: ReplyConfig) -> Answerer | None:
-        """None: nobody."""
-        return EchoAnswerer() if config.by == "echo" else None
+    return BotKeeper(app.database, app.engine, app.enqueuer, app.settings, PROVIDERS, Answerers(app.settings))
 
 
 def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:

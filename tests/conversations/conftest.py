@@ -76,13 +76,16 @@ class Ground:
     def keeper(self) -> BotKeeper:
         """Another process, as far as the database can tell."""
         made = BotKeeper(
-            self.database, self.engine, self.enqueuer, self.settings, {"line": self.line}, self._answerer
+            self.database, self.engine, self.enqueuer, self.settings, {"line": self.line}, self
         )
         self.keepers.append(made)
         return made
 
-    def _answerer(self, config: ReplyConfig) -> Answerer | None:
+    def of(self, config: ReplyConfig) -> Answerer | None:
         return None if config.by == "none" else self.answerer
+
+    async def close(self) -> None:
+        pass
 
     async def create(self, bot_id: str = "bot", *, start: bool = True, **config: Any) -> None:
         given = BotConfig.model_validate({"providers": {"line": {}}, **config})
