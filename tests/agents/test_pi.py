@@ -212,7 +212,8 @@ async def test_what_is_said_into_a_run_is_answered_within_it(make_pi: MakePi, se
 
     await wait_until(is_said)
     go_on.set()
-    assert await asyncio.gather(first, steered, later) == ["a b", "you said: rather two", "you said: three"]
+    answers = [await first, await steered, await later]
+    assert answers == ["a b", "you said: rather two", "you said: three"]
     assert [text for role, text in said(server) if role == "user"] == ["one", "rather two", "three"]
 
 
@@ -303,3 +304,19 @@ async def test_a_pi_that_does_not_start_says_why(
     agent = PiAgent(make_settings(), PiProgram(pi_program.node, script))
     with pytest.raises(AgentBusyError, match="out of order"):
         await answer_text(agent.session("t").prompt("one"))
+
+
+@pytest.mark.parametrize(
+    "writes",
+    ["'this is no JSON\\n'", "'[' .repeat(100000) + '\\n'", "Buffer.alloc(80 << 20, 97)"],
+    ids=["text", "deep", "endless line"],
+)
+async def test_a_pi_that_writes_nonsense_is_ended(
+    make_settings: MakeSettings, pi_program: PiProgram, tmp_path: Path, writes: str
+) -> None:
+    script = tmp_path / "mad.js"
+    script.write_text(f"process.stdout.write({writes}); setInterval(() => {{}}, 1000)")
+    agent = PiAgent(make_settings(), PiProgram(pi_program.node, script))
+    with pytest.raises(AgentBusyError, match="cannot be read"):
+        await answer_text(agent.session("t").prompt("one"))
+    assert agent.pool.processes == []

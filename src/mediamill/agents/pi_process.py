@@ -34,6 +34,7 @@ class PiProcess:
         self._numbers = itertools.count(1)
         self._asked: dict[str, asyncio.Future[Record]] = {}
         self._complaints: deque[str] = deque(maxlen=5)
+        self._ended = False
         self.on_event: Callable[[Record | None], None] = lambda _: None
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_complaints())]
 
@@ -74,7 +75,7 @@ class PiProcess:
     @property
     def alive(self) -> bool:
         """Whether it can still be asked."""
-        return self._process.returncode is None and not self._tasks[0].done()
+        return self._process.returncode is None and not self._ended
 
     async def ask(self, command: str, **fields: Any) -> Record:
         """Send a command; what it answers at once. That it accepts a prompt says nothing about the run."""
@@ -118,30 +119,39 @@ class PiProcess:
 
     async def kill(self) -> None:
         """End it and all that it started, now."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._strike()
         await self._process.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _strike(self) -> None:
+        if self._process.returncode is None:  # else the number may be another's by now
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     async def _read(self) -> None:
+        assert self._process.stdout is not None
         try:
-            assert self._process.stdout is not None
-            held = bytearray()
-            while chunk := await self._process.stdout.read(CHUNK_BYTES):
-                *lines, rest = chunk.split(b"\n")
-                for line in lines:
-                    self._take(bytes(held) + line)
-                    held.clear()
-                held += rest
-                if len(held) > LONGEST_LINE_BYTES:
-                    self._complaints.append("it wrote a line without end")
-                    break
-        except ValueError as error:
-            self._complaints.append(f"it wrote something else than JSON ({error})")
+            await self._read_lines(self._process.stdout)
+        except (ValueError, RecursionError) as error:
+            self._complaints.append(f"it wrote what cannot be read ({error})")
+            self._strike()
         finally:
             self._end()
+        while await self._process.stdout.read(CHUNK_BYTES):
+            pass  # its end is seen only when all is read
+
+    async def _read_lines(self, output: asyncio.StreamReader) -> None:
+        held = bytearray()
+        while chunk := await output.read(CHUNK_BYTES):
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                self._take(bytes(held) + line)
+                held.clear()
+            held += rest
+            if len(held) > LONGEST_LINE_BYTES:
+                raise ValueError(f"a line of more than {LONGEST_LINE_BYTES} bytes")
 
     def _take(self, line: bytes) -> None:
         if not line.strip():
@@ -156,6 +166,7 @@ class PiProcess:
 
     def _end(self) -> None:
         """Nothing more will be heard: whoever waits is told."""
+        self._ended = True
         for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(self.death())
