@@ -190,7 +190,7 @@ class ReplyService:
 
     async def _note_failure(self, key: tuple[str, str], reply: Record, error: Exception) -> None:
         tries = reply["tries"] + 1
-        what = str(error) or type(error).__name__
+        what = _explain(error)
         final = isinstance(error, GiveUpError) or tries >= TRIES
         log.warning("bot %s: an answer failed (try %d): %s", self._bot_id, tries, what)
         await self._move(key, reply, "failed" if final else reply["state"], error=what[:500], tries=tries)
@@ -234,6 +234,12 @@ class ReplyService:
             except LOST as error:
                 log.debug("replies: the database is away: %s", error)
                 await asyncio.sleep(FIRST_PAUSE_SECONDS)
+
+
+def _explain(error: Exception) -> str:
+    """For whoever looks at the conversation: what is wrong, and what to do about it."""
+    what, fix = str(error) or type(error).__name__, getattr(error, "fix", None)
+    return f"{what}: {fix}" if fix else what
 
 
 def send_id_of(bot_id: str, provider_name: str, correspondent_id: str, message_id: int) -> str:
