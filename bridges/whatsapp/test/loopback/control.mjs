@@ -53,23 +53,23 @@ const ROUTES = {
 };
 
 function briefState(network) {
-  const messages = network.mailbox.all();
   return {
     version: network.changes.version,
     pairing: network.waitingToPair,
     devices: network.devices.all().map(deviceView(network)),
-    pushed: messages.length,
-    delivered: messages.filter((entry) => entry.done).length,
+    pushed: network.mailbox.pushed,
+    delivered: network.mailbox.delivered,
     sent: network.outbox.all().length,
     faults: network.faults,
     unknown_queries: network.unknownQueries,
   };
 }
 
-const details = (network) => ({
-  messages: Object.fromEntries(network.mailbox.all().map((entry) => [entry.id, messageView(entry)])),
-  media: network.media.all().map(mediaView),
-});
+function details(network) {
+  const messages = Object.fromEntries(network.devices.all().map((device) => [device.jid, {}]));
+  for (const entry of network.mailbox.all()) messages[entry.device][entry.id] = messageView(entry);
+  return { messages, media: network.media.all().map(mediaView) };
+}
 
 async function readBody(request) {
   const chunks = [];

@@ -28,6 +28,18 @@ export class Device {
     Object.defineProperty(this, 'toldOfPreKeys', { value: null, writable: true });
   }
 
+  #lastWork = Promise.resolve();
+
+  /**
+   * Signal work that concerns this device, one after the other. libsignal queues by address for the whole process and
+   * runs what waited in the async context of whoever came first, and so in a transaction of Baileys' that is over.
+   */
+  alone(work) {
+    const turn = this.#lastWork.then(work);
+    this.#lastWork = turn.catch(() => {});
+    return turn;
+  }
+
   get jid() {
     return `${this.user}:${this.number}@${SERVER}`;
   }

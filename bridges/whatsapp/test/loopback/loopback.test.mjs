@@ -1,6 +1,7 @@
 // The loopback WhatsApp against plain, unmodified Baileys: what the bridge's tests and the stories stand on.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,10 +44,16 @@ async function pair(request = {}) {
   const qr = await client.until(() => client.qr);
   const { device } = await wa.post('scan', { qr, ...request });
   await online(device);
+  await client.until(() => client.settled);
   return { client, device };
 }
 
 const online = (device) => wa.until(({ devices }) => devices.some((one) => one.device === device && one.online));
+
+/** Waits until nothing is on its way to the device, not even its history. */
+const quiet = (device) => wa.until(({ devices, messages }) =>
+  Object.keys(messages[device]).length > 0
+  && devices.find((one) => one.device === device).undelivered.length === 0);
 
 const sent = (device, count) =>
   wa.until(({ devices }) => devices.some((one) => one.device === device && one.sent === count));
@@ -61,7 +68,7 @@ async function fetchMedia(media, type) {
   return Buffer.concat(chunks);
 }
 
-describe('a loopback WhatsApp', () => {
+describe('a loopback WhatsApp', { timeout: 180_000 }, () => {
   it('pairs a fresh device by QR code, which then logs in and asks nothing that is not known', async () => {
     const { client, device } = await pair({ name: 'Bot' });
     assert.equal(client.me.id, device);
@@ -112,7 +119,7 @@ describe('a loopback WhatsApp', () => {
     assert.deepEqual(await fetchMedia(audio.audioMessage, 'audio'), PLAIN);
     assert.deepEqual(await fetchMedia(documentMessage, 'document'), PLAIN);
     assert.deepEqual(await fetchMedia(sticker.stickerMessage, 'sticker'), PLAIN);
-    await wa.taken(...ids);
+    await wa.taken(device, ...ids);
     await client.close();
   });
 
@@ -125,9 +132,11 @@ describe('a loopback WhatsApp', () => {
     await push({ group, from: ANN, text: 'and again', id: 'G2' });
     await push({ group, from: BEN_LID, text: 'by lid', id: 'G3' });
     await push({ from: BEN_LID, text: 'direct by lid', id: 'L1' });
+    await push({ from: '491709999999:7@s.whatsapp.net', text: 'from my other device', id: 'L2' });
     await push({ from_me: true, recipient: ANN, text: 'mine', id: 'M1' });
-    const [one, two, byLid, direct, mine] = await Promise.all(
-      ['G1', 'G2', 'G3', 'L1', 'M1'].map((id) => client.message(id)),
+    await push({ from_me: true, group, text: 'mine to all', id: 'M2' });
+    const [one, two, byLid, direct, other, mine, mineToAll] = await Promise.all(
+      ['G1', 'G2', 'G3', 'L1', 'L2', 'M1', 'M2'].map((id) => client.message(id)),
     );
     assert.equal(one.message.conversation, 'in the group');
     assert.equal(one.key.participant, ANN);
@@ -135,52 +144,69 @@ describe('a loopback WhatsApp', () => {
     assert.equal(two.message.conversation, 'and again');
     assert.equal(byLid.key.participantAlt, BEN);
     assert.equal(direct.key.remoteJidAlt, BEN);
+    assert.equal(other.key.remoteJid, ANN);
+    assert.equal(mineToAll.key.fromMe, true);
+    assert.equal(mineToAll.message.conversation, 'mine to all');
     assert.equal(mine.key.fromMe, true);
     assert.equal(mine.key.remoteJid, ANN);
     assert.equal(mine.message.conversation, 'mine');
     assert.equal((await client.socket.groupMetadata(GROUP)).subject, 'Friends');
-    await wa.taken('G1', 'G2', 'G3', 'L1', 'M1');
+    await wa.taken(device, 'G1', 'G2', 'G3', 'L1', 'L2', 'M1', 'M2');
     await client.close();
   });
 
   it('sends again on the next connection what was not receipted, and not what was', async () => {
     const { client, device } = await pair();
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'taken', id: 'R1' });
-    await wa.taken('R1');
+    await wa.taken(device, 'R1');
     await wa.post('faults', { lose_deliveries: 1 });
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'lost on the way', id: 'R2' });
     await client.until(() => client.state === 'close');
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'while away', id: 'R3' });
     client.connect();
     await client.message('R3');
-    await wa.taken('R2', 'R3');
+    await wa.taken(device, 'R2', 'R3');
     assert.deepEqual(['R1', 'R2', 'R3'].map((id) => seen(client, id)), [1, 1, 1]);
-    const { messages } = await wa.get('state');
+    const messages = (await wa.get('state')).messages[device];
     assert.deepEqual(['R1', 'R2', 'R3'].map((id) => messages[id].deliveries), [1, 2, 1]);
     await client.close();
   });
 
   it('gives a client that was killed before its receipt the same message again', async () => {
     const { client, device } = await pair();
-    await wa.taken(...(await wa.get(`messages?device=${device}`)).map((message) => message.id));
+    await quiet(device);
     const asOnDisk = client.snapshot();
     await wa.post('faults', { lose_receipts: 1 });
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'twice', id: 'S1' });
     await client.until(() => client.state === 'close');
     client.restore(asOnDisk);
     client.connect();
-    await wa.taken('S1');
+    await wa.taken(device, 'S1');
     await client.until(() => seen(client, 'S1') === 2);
-    assert.equal((await wa.get('state')).messages.S1.deliveries, 2);
+    assert.equal((await wa.message(device, 'S1')).deliveries, 2);
+    await client.close();
+  });
+
+  it('delivers the very same bytes again, which a client that kept its keys can read no second time', async () => {
+    const { client, device } = await pair();
+    await quiet(device);
+    await wa.post('faults', { lose_receipts: 1 });
+    await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'once', id: 'V1' });
+    await client.until(() => client.state === 'close');
+    client.connect();
+    await wa.taken(device, 'V1');
+    assert.deepEqual((await wa.message(device, 'V1')).refusals, ['487']);
+    assert.equal(seen(client, 'V1'), 1);
     await client.close();
   });
 
   it('encrypts anew for a client that cannot read a message', async () => {
     const { client, device } = await pair();
-    await wa.taken(...(await wa.get(`messages?device=${device}`)).map((message) => message.id));
+    await quiet(device);
     const before = client.snapshot();
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'opens the session', id: 'T1' });
-    await wa.taken('T1');
+    await wa.post('push', { to: device, from: ANN, group: GROUP, kind: 'text', text: 'sender key', id: 'T0' });
+    await wa.taken(device, 'T1', 'T0');
     // Ann now writes in a session that an older copy of the client does not know
     await client.socket.sendMessage(ANN, { text: 'an answer, so that Ann drops her pre-key message' });
     await sent(device, 1);
@@ -190,8 +216,12 @@ describe('a loopback WhatsApp', () => {
     await online(device);
     await wa.post('push', { to: device, from: ANN, kind: 'text', text: 'readable in the end', id: 'T2' });
     assert.equal((await client.message('T2')).message.conversation, 'readable in the end');
-    await wa.taken('T2');
-    assert.ok((await wa.get('state')).messages.T2.retries >= 1);
+    await wa.taken(device, 'T2');
+    assert.equal((await wa.message(device, 'T2')).retries, 1);
+    await wa.post('push', { to: device, from: ANN, group: GROUP, kind: 'text', text: 'to all', id: 'T3' });
+    assert.equal((await client.message('T3')).message.conversation, 'to all');
+    await wa.taken(device, 'T3');
+    assert.equal((await wa.message(device, 'T3')).retries, 1);
     await client.close();
   });
 
@@ -259,6 +289,30 @@ describe('a loopback WhatsApp', () => {
     await client.until(() => client.lastError === 401);
   });
 
+  it('forgets a device that logs itself out', async () => {
+    const { client, device } = await pair();
+    await client.socket.logout();
+    await wa.until(({ devices }) => devices.some((one) => one.device === device && one.removed));
+  });
+
+  it('takes a message, refuses it, or loses it or its ack, as ordered', async () => {
+    const { client, device } = await pair();
+    await wa.post('faults', { refuse_outgoing: 1 });
+    const ack = once(client.socket.ws, 'CB:ack,class:message');
+    await client.socket.sendMessage(ANN, { text: 'refused' }, { messageId: 'P1' });
+    assert.equal((await ack)[0].attrs.error, '479');
+    await wa.post('faults', { lose_outgoing: 1 });
+    await client.socket.sendMessage(ANN, { text: 'lost' }, { messageId: 'P2' });
+    await client.until(() => client.state === 'close');
+    await wa.post('faults', { lose_acks: 1 });
+    client.connect();
+    await online(device);
+    await client.socket.sendMessage(ANN, { text: 'taken' }, { messageId: 'P3' });
+    await client.until(() => client.state === 'close');
+    const outbox = await wa.get(`outbox?device=${device}`);
+    assert.deepEqual(outbox.map(({ id, text }) => [id, text]), [['P3', 'taken']]);
+  });
+
   it('serves several devices at once and remembers them when it is started again', async () => {
     const [one, two] = await Promise.all([pair({ phone: '491701111111' }), pair({ phone: '491702222222' })]);
     await wa.post('push', { to: one.device, from: ANN, kind: 'text', text: 'to one', id: 'D1' });
@@ -266,7 +320,8 @@ describe('a loopback WhatsApp', () => {
     await one.client.message('D1');
     await two.client.message('D2');
     assert.deepEqual([seen(one.client, 'D2'), seen(two.client, 'D1')], [0, 0]);
-    await wa.taken('D1', 'D2');
+    await wa.taken(one.device, 'D1');
+    await wa.taken(two.device, 'D2');
     await two.client.close();
     await wa.post('push', { to: two.device, from: ANN, kind: 'image', file: photo, id: 'D3' });
     await wa.stop();

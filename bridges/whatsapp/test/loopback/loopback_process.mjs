@@ -44,8 +44,12 @@ export class LoopbackProcess {
     }
   }
 
-  async taken(...ids) {
-    await this.until(({ messages }) => ids.every((id) => messages[id]?.done), `receipts for ${ids}`);
+  async taken(device, ...ids) {
+    await this.until(({ messages }) => ids.every((id) => messages[device][id]?.done), `receipts for ${ids}`);
+  }
+
+  async message(device, id) {
+    return (await this.get('state')).messages[device][id];
   }
 
   async stop() {

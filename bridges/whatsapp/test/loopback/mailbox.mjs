@@ -29,6 +29,14 @@ export class Mailbox {
     return [...this.#entries.values()].map(({ sentOn, ...entry }) => entry);
   }
 
+  get pushed() {
+    return this.#entries.size;
+  }
+
+  get delivered() {
+    return this.#entries.size - [...this.#waiting.values()].reduce((sum, entries) => sum + entries.length, 0);
+  }
+
   get(device, id) {
     return this.#entries.get(`${device.jid} ${id}`);
   }

@@ -52,12 +52,12 @@ export class Outbox {
     const key = `${device.jid} ${id}`;
     const known = this.#entries.get(key);
     const read = await this.#read(connection, stanza);
+    if (stanza.attrs.category === 'peer') return; // a request to the account's own phone, which answers none
     if (known) {
       known.times_received++;
       if (!known.text) Object.assign(known, this.#summary(read, device)); // it was sent again after a retry receipt
     } else {
-      const category = stanza.attrs.category ?? null;
-      const fields = { id, device: device.jid, to, category, times_received: 1, received_at: Date.now() };
+      const fields = { id, device: device.jid, to, times_received: 1, received_at: Date.now() };
       this.#entries.set(key, { ...fields, ...this.#summary(read, device) });
     }
     this.#onChange();

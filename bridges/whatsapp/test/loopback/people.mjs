@@ -1,8 +1,9 @@
 // Everybody who is not the client under test: each has real Signal keys, sessions and sender keys.
 import {
-  addTransactionCapability, Curve, DEFAULT_CONNECTION_CONFIG, encodeWAMessage, initAuthCreds, proto, unpadRandomMax16,
+  addTransactionCapability, Curve, DEFAULT_CONNECTION_CONFIG, encodeWAMessage, initAuthCreds, jidDecode, proto,
+  unpadRandomMax16,
 } from '@whiskeysockets/baileys';
-import { bigEndian, isLid, node, SERVER, silent, userOf } from './nodes.mjs';
+import { bigEndian, isLid, node, SERVER, silent } from './nodes.mjs';
 
 const KEY_TYPE = Buffer.from([5]);
 
@@ -22,9 +23,10 @@ export class Person {
   #signal;
   #keys;
 
-  constructor({ user, lidUser, creds = initAuthCreds(), keys = {}, knowsSenderKey = [] }) {
+  constructor({ user, lidUser, number = 0, creds = initAuthCreds(), keys = {}, knowsSenderKey = [] }) {
     this.user = user;
     this.lidUser = lidUser;
+    this.number = number; // 0 is the phone
     this.creds = creds;
     this.keys = keys;
     this.knowsSenderKey = new Set(knowsSenderKey); // "group author device" that has our sender key
@@ -41,9 +43,13 @@ export class Person {
     return `${this.lidUser}@lid`;
   }
 
+  get names() {
+    return { user: this.user, lidUser: this.lidUser };
+  }
+
   toJSON() {
-    const { user, lidUser, creds, keys } = this;
-    return { user, lidUser, creds, keys, knowsSenderKey: [...this.knowsSenderKey] };
+    const { user, lidUser, number, creds, keys } = this;
+    return { user, lidUser, number, creds, keys, knowsSenderKey: [...this.knowsSenderKey] };
   }
 
   /** One `enc` node for a linked device; a session is opened with the device's own pre-keys if there is none. */
@@ -51,12 +57,13 @@ export class Person {
     const { exists } = await this.#signal.validateSession(device.jid);
     if (!exists) await this.openSession(device, device.takeBundle());
     const bytes = encodeWAMessage(message);
-    const { type, ciphertext } = await this.#signal.encryptMessage({ jid: device.jid, data: bytes });
+    const { type, ciphertext } = await device.alone(() =>
+      this.#signal.encryptMessage({ jid: device.jid, data: bytes }));
     return node('enc', { v: '2', type, ...attrs }, ciphertext);
   }
 
   async openSession(device, bundle) {
-    await this.#signal.injectE2ESession({ jid: device.jid, session: bundle });
+    await device.alone(() => this.#signal.injectE2ESession({ jid: device.jid, session: bundle }));
   }
 
   /** `enc` nodes of a group message: the sender key first, to a device that does not have it yet. */
@@ -81,9 +88,10 @@ export class Person {
 
   async decrypt(device, enc, group = null) {
     const content = Buffer.from(enc.content);
-    const padded = enc.attrs.type === 'skmsg'
-      ? await this.#signal.decryptGroupMessage({ group, authorJid: device.jid, msg: content })
-      : await this.#signal.decryptMessage({ jid: device.jid, type: enc.attrs.type, ciphertext: content });
+    const { type } = enc.attrs;
+    const padded = await device.alone(() => (type === 'skmsg'
+      ? this.#signal.decryptGroupMessage({ group, authorJid: device.jid, msg: content })
+      : this.#signal.decryptMessage({ jid: device.jid, type, ciphertext: content })));
     const message = proto.Message.decode(unpadRandomMax16(padded));
     const item = message.senderKeyDistributionMessage;
     if (item) await this.#signal.processSenderKeyDistributionMessage({ authorJid: device.jid, item });
@@ -115,32 +123,38 @@ const senderKeyMessage = (groupId, axolotlSenderKeyDistributionMessage) => ({
 });
 
 export class People {
-  #byUser = new Map();
-  #byLidUser = new Map();
+  #byPn = new Map(); // "user:number"
+  #byLid = new Map();
 
   constructor(saved = []) {
     for (const person of saved) this.#keep(new Person(person));
   }
 
   toJSON() {
-    return [...this.#byUser.values()];
+    return [...this.#byPn.values()];
   }
 
-  /** The person behind a phone number or a LID; whoever is not known yet comes into being. */
+  /** Whoever writes by this phone number or LID, each device with keys of its own; the unknown come into being. */
   of(jid) {
-    const user = userOf(jid);
-    if (isLid(jid)) return this.#byLidUser.get(user) ?? this.meet({ user: `1${user}`, lidUser: user });
-    return this.#byUser.get(user) ?? this.meet({ user, lidUser: `9${user}` });
+    const { user, device: number = 0 } = jidDecode(jid);
+    const known = (isLid(jid) ? this.#byLid : this.#byPn).get(`${user}:${number}`);
+    if (known) return known;
+    if (number) return this.#keep(new Person({ ...this.of(jid.replace(`:${number}@`, '@')).names, number }));
+    return this.meet(isLid(jid) ? { user: `1${user}`, lidUser: user } : { user, lidUser: `9${user}` });
   }
 
-  /** Says which LID belongs to which phone number, for a person who is not known yet. */
+  /** Says which LID belongs to which phone number; that cannot be said otherwise later. */
   meet({ user, lidUser }) {
-    return this.#byUser.get(user) ?? this.#keep(new Person({ user, lidUser }));
+    const known = this.#byPn.get(`${user}:0`) ?? this.#byLid.get(`${lidUser}:0`);
+    if (known && (known.user !== user || known.lidUser !== lidUser)) {
+      throw new Error(`${known.user} has been known with the LID ${known.lidUser}`);
+    }
+    return known ?? this.#keep(new Person({ user, lidUser }));
   }
 
   #keep(person) {
-    this.#byUser.set(person.user, person);
-    this.#byLidUser.set(person.lidUser, person);
+    this.#byPn.set(`${person.user}:${person.number}`, person);
+    this.#byLid.set(`${person.lidUser}:${person.number}`, person);
     return person;
   }
 }

@@ -22,6 +22,11 @@ export class PlainClient extends EventEmitter {
     return this.#creds.me;
   }
 
+  /** True once it has its history: until then Baileys keeps events back and melts them together. */
+  get settled() {
+    return this.#creds.accountSyncCounter > 0;
+  }
+
   /** Everything that a client would have on its disk now. */
   snapshot() {
     return JSON.stringify({ creds: this.#creds, keys: [...this.#keys] }, BufferJSON.replacer);
@@ -36,7 +41,10 @@ export class PlainClient extends EventEmitter {
   connect() {
     const socket = makeWASocket({ auth: { creds: this.#creds, keys: this.#keyStore() }, logger: silent });
     this.socket = socket;
-    socket.ev.on('creds.update', (changes) => Object.assign(this.#creds, changes));
+    socket.ev.on('creds.update', (changes) => {
+      Object.assign(this.#creds, changes);
+      this.emit('change');
+    });
     socket.ev.on('messages.upsert', ({ messages }) => this.#take(messages));
     socket.ev.on('connection.update', (update) => this.#follow(socket, update));
   }
