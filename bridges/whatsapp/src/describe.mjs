@@ -34,7 +34,7 @@ function describe(content) {
   if (content.liveLocationMessage) return location('Live location', content.liveLocationMessage);
   if (content.contactMessage) return bracket('Contact', contact(content.contactMessage));
   if (content.contactsArrayMessage) return contacts(content.contactsArrayMessage);
-  if (content.groupInviteMessage) return bracket('Invitation to the group', content.groupInviteMessage.groupName);
+  if (content.groupInviteMessage) return bracket('Group invitation', content.groupInviteMessage.groupName);
   if (content.eventMessage) return event(content.eventMessage);
   if (content.productMessage) return bracket('Product', content.productMessage.product?.title);
   if (content.orderMessage) return bracket('Order', content.orderMessage.orderTitle);

@@ -17,6 +17,7 @@ export const PART = '.part';
 const MAC_BYTES = 10;
 const GROWTH_BYTES = 16 * 1024 ** 2;
 const FULL_DISK = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+const FILE_CALLS = new Set(['open', 'write', 'fsync', 'rename', 'close']);
 const GONE = new Set([403, 404, 410]);
 
 /** Why a file could not be had. */
@@ -54,7 +55,7 @@ export class MediaFault extends Error {
 export async function downloadMedia(media, type, target, room, signal) {
   const address = mediaAddress(media);
   if (!address) throw new MediaFault('address', 'no address of WhatsApp in the message', { final: true });
-  if (media.mediaKey?.length !== 32) throw new MediaFault('key', 'no media key in the message', { final: true });
+  if (media.mediaKey?.length !== 32) throw new MediaFault('key', 'no media key', { final: true });
   const clock = new Clock(signal);
   const part = target + PART;
   try {
@@ -197,7 +198,7 @@ async function* bounded(chunks, room) {
       throw new MediaFault('too_long', 'the file is too long', { final: true });
     }
     if (bytes > room.bytes && !(await room.grow(GROWTH_BYTES))) {
-      throw new MediaFault('quota', 'longer than announced, and there is no room', { final: true, noRoom: true });
+      throw new MediaFault('quota', 'longer than announced, no room', { final: true, noRoom: true });
     }
     yield chunk;
   }
@@ -211,5 +212,6 @@ function explain(error, signal) {
     return new MediaFault('no_room', 'the disk is full', { final: true, noRoom: true, cause });
   }
   const isRedirect = /redirect/.test(cause.message ?? '');
-  return new MediaFault('network', cause.code ?? cause.message ?? 'failed', { final: isRedirect, cause });
+  const isOfDisk = FILE_CALLS.has(cause.syscall);
+  return new MediaFault(isOfDisk ? 'disk' : 'network', cause.code ?? cause.message ?? 'failed', { final: isRedirect, cause });
 }

@@ -1,7 +1,7 @@
 /** The names of a bot's groups, kept over restarts: messages that waited arrive before WhatsApp can be asked. */
 import { readFile } from 'node:fs/promises';
 import { writeDurably } from './durable_file.mjs';
-import { timing } from './timing.mjs';
+import { pause, timing } from './timing.mjs';
 
 export class GroupNames {
   #file;
@@ -47,7 +47,7 @@ export class GroupNames {
   }
 
   async #ask(group, ask) {
-    const tooLate = new Promise((resolve) => setTimeout(resolve, timing.groupNameSeconds * 1000, null).unref());
+    const tooLate = pause(timing.groupNameSeconds * 1000);
     try {
       const found = await Promise.race([ask(group), tooLate]);
       if (found) void this.learn([found]);

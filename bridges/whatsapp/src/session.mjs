@@ -185,7 +185,7 @@ export class Session {
       const record = await recordOfStanza(stanza, message, bytes, this.#bot.auth.creds.me, repository);
       return record && (await this.#bot.spool.put(record));
     } catch (error) {
-      this.#log.error({ fault: error.message, stack: error.stack }, 'a message was not spooled; disconnecting');
+      this.#log.error({ fault: error.message, stack: error.stack }, 'not spooled; disconnecting');
       const socket = this.#socket;
       void socket?.end(new Error(`a message could not be written: ${error.code ?? error.message}`));
       socket?.ws.socket?.terminate();
@@ -200,7 +200,7 @@ export class Session {
         const id = record && (await this.#bot.spool.put(record));
         if (id) this.#bot.received(id);
       } catch (error) {
-        this.#log.error({ fault: error.message, stack: error.stack }, 'a reported message could not be spooled');
+        this.#log.error({ fault: error.message, stack: error.stack }, 'a reported message was not spooled');
       }
     }
   }
@@ -238,7 +238,8 @@ export class Session {
   }
 
   #nextWait() {
-    if (this.#openedAt && Date.now() - this.#openedAt > timing.reconnectSettledSeconds * 1000) this.#attempt = 0;
+    const lastedSeconds = this.#openedAt ? (Date.now() - this.#openedAt) / 1000 : 0;
+    if (lastedSeconds > timing.reconnectSettledSeconds) this.#attempt = 0;
     this.#openedAt = 0;
     this.#attempt += 1;
     return backOff(this.#attempt - 1, timing.reconnectFirstSeconds, timing.reconnectLongestSeconds);

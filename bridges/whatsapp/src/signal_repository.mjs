@@ -72,8 +72,10 @@ export function makeDurableRepository({ stanzas, keep, kept }) {
 
     return {
       ...inner,
-      decryptMessage: (request) =>
-        decrypt(request.jid, request.ciphertext, () => alone(request.jid, () => inner.decryptMessage(request))),
+      decryptMessage(request) {
+        const work = () => alone(request.jid, () => inner.decryptMessage(request));
+        return decrypt(request.jid, request.ciphertext, work);
+      },
       decryptGroupMessage: (request) =>
         decrypt(request.group, request.msg, () => inner.decryptGroupMessage(request)),
       encryptMessage: (request) => inTransaction(request.jid, () => inner.encryptMessage(request)),

@@ -124,10 +124,10 @@ export class Spool {
   async refuse(id, reason) {
     const name = this.#names.get(id);
     if (name === undefined) return;
-    await this.#seen.add(name);
     await writeDurably(join(this.#refused, `${id}.reason.json`), JSON.stringify(reason));
     await rename(this.#path(id), join(this.#refused, `${id}.json`));
     await syncFolder(this.#refused);
+    await this.#seen.add(name);
     this.#drop(id, name);
   }
 

@@ -83,8 +83,8 @@ function unwrap(message) {
   const { MESSAGE_EDIT } = proto.Message.ProtocolMessage.Type;
   const isEdit = content?.protocolMessage?.type === MESSAGE_EDIT;
   if (isEdit) content = extractMessageContent(content.protocolMessage.editedMessage);
-  const wrapped = content?.lottieStickerMessage ?? content?.pollCreationMessageV4 ?? content?.botInvokeMessage;
-  if (wrapped?.message) content = extractMessageContent(wrapped.message);
+  const inner = content?.lottieStickerMessage ?? content?.pollCreationMessageV4 ?? content?.botInvokeMessage;
+  if (inner?.message) content = extractMessageContent(inner.message);
   return { content, isEdit };
 }
 

@@ -15,7 +15,8 @@ export class BridgeProcess {
 
   /** @param {{data: string, staging: string, backend: string, place?: object, env?: object, imports?: string[]}} options */
   static async start({ data, staging, backend, place, env = {}, imports = [] }) {
-    const preload = [HASTE, ...(place ? [PRELOAD] : []), ...imports].flatMap((module) => ['--import', module]);
+    const modules = [HASTE, ...(place ? [PRELOAD] : []), ...imports];
+    const preload = modules.flatMap((module) => ['--import', module]);
     const child = spawn(process.execPath, [...preload, MAIN], {
       stdio: ['pipe', 'pipe', process.env.BRIDGE_TEST_LOG ? 'inherit' : 'pipe'],
       env: {
@@ -35,7 +36,9 @@ export class BridgeProcess {
     child.on('exit', () => BridgeProcess.running.delete(bridge));
     const line = await Promise.race([
       once(createInterface({ input: child.stdout }), 'line').then(([text]) => text),
-      once(child, 'exit').then(([code]) => Promise.reject(new Error(`the bridge ended with ${code}: ${bridge.log}`))),
+      once(child, 'exit').then(([code]) => {
+        throw new Error(`the bridge ended with ${code}: ${bridge.log}`);
+      }),
     ]);
     bridge.port = JSON.parse(line).listening;
     return bridge;
@@ -67,7 +70,7 @@ export class BridgeProcess {
   }
 
   initialize(botId, rest = {}) {
-    return this.post('/initialize', { bot_id: botId, provider_config: {}, media_storage_quota_gb: 25, ...rest });
+    return this.post('/initialize', { bot_id: botId, provider_config: {}, ...rest });
   }
 
   /** Links the bot with the loopback WhatsApp, as a person with a telephone does. */

@@ -41,11 +41,17 @@ export class FakeBackend {
   }
 
   say(frame) {
-    for (const socket of this.#sockets.clients) socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
+    const text = typeof frame === 'string' ? frame : JSON.stringify(frame);
+    for (const socket of this.#sockets.clients) socket.send(text);
   }
 
   drop() {
     for (const socket of this.#sockets.clients) socket.terminate();
+  }
+
+  /** The connections stay, but nothing is read from them any more. */
+  deafen() {
+    for (const socket of this.#sockets.clients) socket.pause();
   }
 
   async stop() {
