@@ -24,6 +24,7 @@ from mediamill.errors import (
     RetryLaterError,
     UnavailableError,
 )
+from mediamill.staging.quota import StorageFullError
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ FAMILIES: tuple[tuple[type[MediamillError], int], ...] = (
     (ConflictError, 409),
     (InvalidError, 422),
     (DeniedError, 403),
+    (StorageFullError, 507),
     (QuotaExceededError, 413),
     (UnavailableError, 503),
     (RetryLaterError, 503),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,6 +24,8 @@ from mediamill.settings import Settings
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1_500_000
+# The one route that takes large bodies; it streams them to disk and bounds them itself.
+UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media")
 WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
 OPEN_PATHS = frozenset({"/health", "/login", "/static/mediamill.css", "/static/favicon.svg"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -117,7 +120,7 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, send_on)
             else:
-                await self._app(scope, _bounded(receive), send_on)
+                await self._app(scope, receive if _is_upload(scope) else _bounded(receive), send_on)
         except Exception as error:
             if started:
                 log.exception("an answer broke off: %s %s", scope["method"], scope["path"])
@@ -126,7 +129,7 @@ class Guard:
 
     def _judge(self, scope: Scope, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > BODY_LIMIT_BYTES:
+        if length.isdecimal() and int(length) > BODY_LIMIT_BYTES and not _is_upload(scope):
             return problem_of(_too_large())
         if self._local and not is_loopback(_host_name(headers.get("host", ""))):
             return problem_of(ForeignHostError(fix="use http://localhost or http://127.0.0.1"))
@@ -167,6 +170,10 @@ def _is_foreign(headers: Headers) -> bool:
     if origin is not None:
         return origin.partition("://")[2].lower() != headers.get("host", "").lower()
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _is_upload(scope: Scope) -> bool:
+    return scope["method"] == "POST" and UPLOAD_PATH.fullmatch(scope["path"]) is not None
 
 
 def _bounded(receive: Receive) -> Receive:

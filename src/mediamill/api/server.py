@@ -10,7 +10,21 @@ import uvicorn
 from fastapi import FastAPI
 
 from mediamill import __version__
-from mediamill.api import dead, events, health, jobs, login, owners, pools, worker, workers
+from mediamill.api import (
+    bots,
+    chat,
+    configuration,
+    conversations,
+    dead,
+    events,
+    health,
+    jobs,
+    login,
+    owners,
+    pools,
+    worker,
+    workers,
+)
 from mediamill.api.claim_desk import ClaimDesk
 from mediamill.api.deps import Deps
 from mediamill.api.errors import install_errors
@@ -29,6 +43,10 @@ ROUTERS = (
     pools.router,
     workers.router,
     owners.router,
+    bots.router,
+    conversations.router,
+    chat.router,
+    configuration.router,
     worker.door,
     worker.keyed,
     events.router,

@@ -139,6 +139,11 @@ async def list_pools(connection: Connection) -> list[Pool]:
     return [Pool(**{**dict(row), "matches": tuple(row["matches"])}) for row in rows]
 
 
+async def lock_pools(connection: Connection) -> None:
+    """Until the end of the transaction nobody else changes them."""
+    await store.pools.lock_pools.run(connection)
+
+
 async def set_pools(
     connection: Connection,
     changes: Sequence[Mapping[str, Any]],
@@ -148,7 +153,7 @@ async def set_pools(
     drop: Collection[str] = (),
 ) -> list[Pool]:
     """Change some pools (missing settings keep their value), or replace all. All or nothing, in a transaction."""
-    await store.pools.lock_pools.run(connection)
+    await lock_pools(connection)
     old = {pool.name: pool for pool in await list_pools(connection)}
     faults = [f"there is no pool named {name} to drop" for name in drop if name not in old]
     new: dict[str, Pool] = {} if replace else {name: pool for name, pool in old.items() if name not in drop}
@@ -173,10 +178,13 @@ async def set_pools(
 async def _write(connection: Connection, old: Mapping[str, Pool], new: Mapping[str, Pool]) -> None:
     gone = [name for name in old if name not in new]
     catch_all = next(name for name, pool in new.items() if not pool.matches)
+    moved = []
     if gone:
-        await store.pools.move_jobs.run(connection, names=gone, to_pool=catch_all)
+        moved = await store.pools.move_jobs.rows(connection, names=gone, to_pool=catch_all)
         await store.pools.drop_pools.run(connection, names=gone)
     # The catch-all is written last, so that two never stand side by side within the transaction.
     for pool in sorted(new.values(), key=lambda pool: not pool.matches):
         await store.pools.put_pool.run(connection, **pool.as_dict())
+    if moved:
+        await store.pools.route_jobs.run(connection, ids=[row["id"] for row in moved])
     await store.pools.announce_pools.value(connection)

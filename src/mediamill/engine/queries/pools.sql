@@ -24,9 +24,14 @@ on conflict (name) do update set matches = excluded.matches, processor = exclude
 -- name: drop_pools!
 delete from pools where name = any (:names::text[]);
 
--- name: move_jobs!
+-- name: move_jobs
 -- Waiting jobs of pools that go, to the catch-all, in the transaction that drops them.
-update jobs set pool = :to_pool where pool = any (:names::text[]) and state in ('queued', 'scheduled', 'held');
+update jobs set pool = :to_pool where pool = any (:names::text[]) and state in ('queued', 'scheduled', 'held') returning id;
+
+-- name: route_jobs!
+-- Once the new pools stand, those jobs go where they would go if they came now.
+update jobs set pool = pool_for(kind, mime_type)
+where id = any (:ids::bigint[]) and pool is distinct from pool_for(kind, mime_type);
 
 -- name: announce_pools
 select pg_notify('mediamill_pools', '');
