@@ -84,7 +84,7 @@ class QueueMachine(RuleBasedStateMachine):
         chosen = data.draw(st.sampled_from(self.waiting()))
         guid = chosen["guid"]
         chosen |= {"text": text, "guid": None}
-        assert self.queue.awaits(guid)
+        assert self.queue.awaited(guid)
         assert self.queue.update_message_by_media_id(guid, text, self.now)
         assert not self.queue.update_message_by_media_id(guid, "again", self.now)
         self.evict()
@@ -133,5 +133,5 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.spec("C1", "C4", "C5", "C6", "C7")
-class TestQueueMachine(QueueMachine.TestCase):  # type: ignore[misc]
+class TestQueueMachine(QueueMachine.TestCase):  # type: ignore[misc, valid-type]
     settings = settings(max_examples=120, stateful_step_count=50, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection
 
@@ -35,14 +36,14 @@ class BotLocks:
             if bot_id in self._mine:
                 self._mine.discard(bot_id)
                 if self._connection is not None and not self._connection.is_closed():
-                    await queries.free_bot_lock.value(self._connection, id=bot_id, lock_class=BOT_LOCKS)
+                    with contextlib.suppress(*LOST):  # then the lock is gone with the connection
+                        await queries.free_bot_lock.value(self._connection, id=bot_id, lock_class=BOT_LOCKS)
 
-    async def lost(self) -> Collection[str]:
-        """The bots that were ours and are somebody else's now, because the connection was gone for a while."""
+    async def lost(self, running: Collection[str]) -> Collection[str]:
+        """Of the bots that run here, those that are somebody else's now: the connection was gone for a while."""
         async with self._door:
-            before = set(self._mine)
             await self._connect()
-            return before - self._mine
+            return set(running) - self._mine
 
     async def close(self) -> None:
         """Let go of all."""

@@ -9,11 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from mediamill.conversations.model import Group, Limits, Media, Message, Sender
+from mediamill.conversations.model import (
+    BadGuidError,
+    Group,
+    Limits,
+    Media,
+    Message,
+    Sender,
+    clean_text,
+    clean_time,
+)
 from mediamill.conversations.queue import Callback, CorrespondentQueue
 from mediamill.errors import UnavailableError
 
@@ -69,7 +79,8 @@ class BotQueuesManager:
         self._records, self._limits = records, limits
         self._callbacks: list[Callback] = []
         self._queues: dict[str, CorrespondentQueue] = {}
-        self._doors: dict[str, asyncio.Lock] = {}
+        # A door is there as long as somebody stands in it or before it.
+        self._doors: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._uncertain: set[tuple[str, str]] = set()
         self._adding: set[asyncio.Task[Message | None]] = set()
         self._closed = False
@@ -103,13 +114,14 @@ class BotQueuesManager:
         if media_processing_id is not None and mime_type is not None:
             media = Media(media_processing_id, mime_type, original_filename, media_metadata or {})
         facts: dict[str, Any] = {
-            "originating_time": originating_time,
+            "originating_time": clean_time(originating_time),
             "group": group,
-            "provider_message_id": provider_message_id or uuid.uuid4().hex,
+            "provider_message_id": clean_text(provider_message_id or "") or uuid.uuid4().hex,
             "media_processing_id": media.guid if media else None,
         }
         # In a task of its own: a caller that goes away must not leave memory and database apart.
-        adding = asyncio.create_task(self._add(correspondent_id, (content, sender, source), facts, media))
+        said = (content, sender, source)
+        adding = asyncio.create_task(self._add(clean_text(correspondent_id), said, facts, media))
         self._adding.add(adding)
         adding.add_done_callback(self._adding.discard)
         return await asyncio.shield(adding)
@@ -126,8 +138,11 @@ class BotQueuesManager:
         # One at a time per correspondent: ids and places in the queue go together.
         async with self._door(correspondent_id):
             queue = await self._open(correspondent_id)
-            if media is not None and queue.awaits(media.guid):
-                return None
+            waiting = queue.awaited(media.guid) if media is not None else None
+            if waiting is not None:
+                if waiting.provider_message_id == facts["provider_message_id"]:
+                    return None
+                raise BadGuidError("this media_processing_id belongs to another message")
             message = queue.make_message(*said, datetime.now(UTC), **facts)
             if media is not None:
                 queue.add_message(message)
@@ -196,7 +211,6 @@ class BotQueuesManager:
                 yield correspondent_id, message
             if not len(queue) and len(self._queues) > IDLE_QUEUES and not self._is_busy(correspondent_id):
                 del self._queues[correspondent_id]
-                self._doors.pop(correspondent_id, None)
 
     def placeholders(self) -> Iterator[tuple[str, Message]]:
         """Every placeholder with its correspondent."""
@@ -207,14 +221,13 @@ class BotQueuesManager:
     def has_placeholder(self, correspondent_id: str, guid: str) -> bool:
         """Is the text of this one still awaited?"""
         queue = self._queues.get(correspondent_id)
-        return queue is not None and queue.awaits(guid)
+        return queue is not None and queue.awaited(guid) is not None
 
     def _door(self, correspondent_id: str) -> asyncio.Lock:
         return self._doors.setdefault(correspondent_id, asyncio.Lock())
 
     def _is_busy(self, correspondent_id: str) -> bool:
-        door = self._doors.get(correspondent_id)
-        return door is not None and door.locked()
+        return correspondent_id in self._doors
 
     async def _open(self, correspondent_id: str) -> CorrespondentQueue:
         queue = self._queues.get(correspondent_id)

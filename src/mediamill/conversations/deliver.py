@@ -41,17 +41,26 @@ async def deliver_media(database: Database, queues: Queues) -> int:
 async def _keep_texts(connection: Connection, results: Sequence[Moved]) -> None:
     if not results:
         return
-    texts: dict[str, Any] = {
-        "guids": [str(result.subject_id) for result in results],
-        "contents": [_content_of(result) for result in results],
-        "failed_reasons": [None] * len(results),
-    }
-    rows = await queries.finish_arrivals.rows(connection, **texts)
-    known = {row["guid"] for row in rows}
-    if len(known) < len(results):  # processed again after a failure, perhaps
-        known |= {row["guid"] for row in await queries.rewrite_stored.rows(connection, **texts)}
-    for guid in set(texts["guids"]) - known:
+    texts = {str(result.subject_id): (_content_of(result), None) for result in results}
+    for guid in texts.keys() - await write_texts(connection, texts):
         log.warning("no placeholder for GUID %s: it was delivered before, or is forgotten", guid)
+
+
+async def write_texts(connection: Connection, texts: Mapping[str, tuple[str, str | None]]) -> set[str]:
+    """By guid the content and why it failed, if it did. The guids whose messages were found.
+
+    One without a placeholder may have been processed again after a failure: its text takes the place of the notice,
+    stored or not. In this order: what is stored meanwhile is found by the last statement.
+    """
+    known: set[str] = set()
+    for write in (queries.finish_arrivals, queries.rewrite_waiting, queries.rewrite_stored):
+        left = {guid: text for guid, text in texts.items() if guid not in known}
+        if not left:
+            break
+        contents, reasons = zip(*left.values(), strict=True)
+        rows = await write.rows(connection, guids=list(left), contents=contents, failed_reasons=reasons)
+        known |= {row["guid"] for row in rows}
+    return known
 
 
 def _content_of(result: Moved) -> str:

@@ -81,6 +81,8 @@ class IngestionService:
                 connection, bot_id=self._bot_id, older_than_seconds=LEFT_BEHIND_SECONDS, batch=BATCH
             )
         if rows:
+            if self._before is not None:
+                await self._before()
             await self._store([tuple(row) for row in rows])
         return len(rows)
 

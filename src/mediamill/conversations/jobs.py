@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mediamill.conversations.deliver import write_texts
 from mediamill.conversations.model import KIND, failed_content
-from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import Moved
@@ -14,12 +14,13 @@ from mediamill.engine.model import Moved
 async def tell_failure(connection: Connection, jobs: Sequence[Moved]) -> None:
     """The conversation gets the notice in place of the text, in the transaction that buries the job."""
     told = {
-        "guids": [job.subject_id for job in jobs],
-        "contents": [failed_content(str(job.payload.get("caption") or ""), job.notice) for job in jobs],
-        "failed_reasons": [job.error or job.reason or "failed" for job in jobs],
+        str(job.subject_id): (
+            failed_content(str(job.payload.get("caption") or ""), job.notice),
+            job.error or job.reason or "failed",
+        )
+        for job in jobs
     }
-    await queries.finish_arrivals.rows(connection, **told)
-    await queries.rewrite_stored.rows(connection, **told)
+    await write_texts(connection, told)
 
 
 KINDS = (

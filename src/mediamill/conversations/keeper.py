@@ -18,7 +18,7 @@ from mediamill.conversations.deliver import Queues, deliver_media
 from mediamill.conversations.janitor import forget_arrivals, give_up_placeholders
 from mediamill.conversations.provider import ProviderFactory
 from mediamill.conversations.reply import Answerer
-from mediamill.conversations.running import RunningBot
+from mediamill.conversations.running import RunningBot, StoppedMeanwhileError
 from mediamill.conversations.store import queries
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
@@ -127,7 +127,7 @@ class BotKeeper:
             async with self._database.connection() as connection:
                 wanted = {row["id"]: row for row in await queries.bots_to_run.rows(connection)}
                 quota = await quota_gb(connection)
-            for bot_id in await self._locks.lost():
+            for bot_id in await self._locks.lost(self._running):
                 log.error("bot %s is run by another process now", bot_id)
                 await self._stop(bot_id)
             for bot_id, (bot, version) in list(self._running.items()):
@@ -161,15 +161,19 @@ class BotKeeper:
     async def _start(self, bot_id: str, row: Record, quota: float) -> None:
         if not await self._locks.take(bot_id):
             return
+        bot: RunningBot | None = None
         try:
             config = BotConfig.model_validate(json.loads(row["config"]))
             bot = RunningBot(bot_id, config, self._database, self._enqueuer, self._settings)
             await bot.start(self._factories, self._answerers.of, quota)
-        except Exception as error:
+        except BaseException as error:  # a start that was interrupted leaves nothing running either
+            if bot is not None:
+                await bot.stop()
             await self._locks.free(bot_id)
-            if isinstance(error, LOST):
+            if isinstance(error, LOST) or not isinstance(error, Exception):
                 raise
-            log.exception("bot %s cannot be started", bot_id)
+            if not isinstance(error, StoppedMeanwhileError):
+                log.exception("bot %s cannot be started", bot_id)
             return
         self._running[bot_id] = bot, _version(row, quota)
         self._delivery.set()
@@ -179,8 +183,10 @@ class BotKeeper:
         bot, _ = self._running[bot_id]
         async with self._delivering:  # a delivery that is under way ends first
             del self._running[bot_id]
-        await bot.stop()
-        await self._locks.free(bot_id)
+        try:
+            await bot.stop()
+        finally:
+            await self._locks.free(bot_id)
         log.info("bot %s has stopped", bot_id)
 
     async def _repeat(

@@ -30,6 +30,11 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
+def clean_time(seconds: int | None) -> int | None:
+    """A time that the database can keep; anything else is no time."""
+    return seconds if isinstance(seconds, int) and abs(seconds) < 2**62 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Who wrote a message."""

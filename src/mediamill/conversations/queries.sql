@@ -57,6 +57,23 @@ with done as (
 )
 select guid, pg_notify('mediamill_messages', bot_id) from done;
 
+-- name: rewrite_waiting
+-- The same for one that failed, was told, and is not stored yet. Waits for a store that is under way.
+with done as (
+    update arrivals a
+    set media = a.media || jsonb_build_object('failed_reason', f.failed_reason),
+        message = a.message || jsonb_build_object('content', f.content, 'message_size', length(f.content))
+    from unnest(:guids::text[], :contents::text[], :failed_reasons::text[]) as f (guid, content, failed_reason)
+    where a.guid = f.guid and a.state = 'ready' and a.media ->> 'failed_reason' is not null
+    returning a.*
+), told as (
+    insert into events (topic, subject, data)
+    select 'message.ready', bot_id, jsonb_build_object('provider_name', provider_name, 'correspondent_id', correspondent_id,
+        'id', id, 'failed_reason', media ->> 'failed_reason')
+    from done
+)
+select guid from done;
+
 -- name: rewrite_stored
 -- A media message that failed once and was processed again later: its text takes the place of the notice.
 with done as (
@@ -82,7 +99,8 @@ where bot_id = any (:bot_ids::text[]) and state = 'ready' and guid is not null
 order by id limit :batch;
 
 -- name: store_messages!
--- Finished messages out of memory, for good. One that is stored already (a lost answer) stays as it is.
+-- Finished messages out of memory, for good. One that is stored already (a lost answer) stays as it is. Locked, so that
+-- a text that replaces a notice at this moment is stored, not the notice.
 with f as materialized (
     select * from unnest(:provider_names::text[], :correspondent_ids::text[], :ids::bigint[])
         as f (provider_name, correspondent_id, id)
@@ -92,6 +110,7 @@ with f as materialized (
         and a.correspondent_id = f.correspondent_id and a.id = f.id and a.state = 'ready'
     cross join lateral jsonb_to_record(a.message) as m (content text, sender jsonb, source text,
         accepted_time timestamptz, message_size integer, originating_time bigint, "group" jsonb)
+    for update of a
 ), kept as (
     insert into queues (bot_id, provider_name, correspondent_id, id, content, sender, source, accepted_time,
         message_size, originating_time, "group", provider_message_id, media)
@@ -138,7 +157,7 @@ select c.provider_name, c.correspondent_id, c.display_name, c.is_group, c.last_a
     (select count(*) from arrivals a where a.bot_id = c.bot_id and a.provider_name = c.provider_name
         and a.correspondent_id = c.correspondent_id and a.state = 'placeholder') as processing
 from conversations c
-where c.bot_id = :bot_id and (:before::timestamptz is null or c.last_at < :before)
+where c.bot_id = :bot_id and c.last_at < coalesce(:before::timestamptz, 'infinity')
 order by c.last_at desc limit :amount;
 
 -- name: find_conversation
@@ -152,7 +171,7 @@ select * from (
         q.provider_message_id, null::text as media_processing_id, q.media
     from queues q
     where q.bot_id = :bot_id and q.provider_name = :provider_name and q.correspondent_id = :correspondent_id
-        and (:before::bigint is null or q.id < :before) and (:after::bigint is null or q.id > :after)
+        and q.id < coalesce(:before::bigint, 9223372036854775807) and q.id > coalesce(:after::bigint, -1)
     order by q.id desc limit :amount)
     union all
     (select a.id, m.content, m.sender, m.source, m.accepted_time, m.message_size, m.originating_time,
@@ -161,7 +180,7 @@ select * from (
         accepted_time timestamptz, message_size integer, originating_time bigint, "group" jsonb, media_processing_id text)
     where a.bot_id = :bot_id and a.provider_name = :provider_name and a.correspondent_id = :correspondent_id
         and a.state <> 'stored'
-        and (:before::bigint is null or a.id < :before) and (:after::bigint is null or a.id > :after)
+        and a.id < coalesce(:before::bigint, 9223372036854775807) and a.id > coalesce(:after::bigint, -1)
     order by a.id desc limit :amount)
 ) all_of_them order by id desc limit :amount;
 
@@ -198,8 +217,9 @@ where bot_id = :bot_id and provider_name = :provider_name and correspondent_id =
 order by message_id desc limit :amount;
 
 -- name: move_reply!
+-- An answer that was written stays: it may have been sent.
 update replies
-set state = :state, answer = coalesce(:answer, answer), error = :error, tries = :tries,
+set state = :state, answer = coalesce(answer, :answer), error = :error, tries = :tries,
     ended_at = case when :state in ('sent', 'failed') then now() end
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
     and message_id = :message_id and state in ('due', 'written');
@@ -254,6 +274,10 @@ insert into events (topic, subject, data) select 'bot.changed', id, '{}' from ch
 
 -- name: bots_to_run
 select id, config, starts from bots where running order by id;
+
+-- name: lock_bot
+-- It stays as it is until the transaction ends: of a start and a stop at the same time, the stop has the last word.
+select running from bots where id = :id for share;
 
 -- name: try_bot_lock
 -- One process runs a bot; its session's lock shows that it lives.

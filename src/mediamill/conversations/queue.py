@@ -119,9 +119,9 @@ class CorrespondentQueue:
                 return message
         return None
 
-    def awaits(self, guid: str) -> bool:
-        """Is there a placeholder with this guid?"""
-        return guid in self._placeholders
+    def awaited(self, guid: str) -> Message | None:
+        """The placeholder with this guid."""
+        return self._placeholders.get(guid)
 
     def has(self, message_id: int) -> bool:
         """Is a message with this id in memory?"""

@@ -18,11 +18,11 @@ from asyncpg import Record
 
 from mediamill.clock import wait_at_most
 from mediamill.conversations.bot_queues import BotQueuesManager
-from mediamill.conversations.model import BOT, USER, Message, Sender
+from mediamill.conversations.model import BOT, USER, Message, Sender, clean_text
 from mediamill.conversations.provider import NotConnectedError, Provider
 from mediamill.conversations.store import queries
 from mediamill.db.connection import LOST, Database
-from mediamill.errors import GiveUpError
+from mediamill.errors import GiveUpError, RetryLaterError
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,12 @@ class Turn:
 
     told: str
     answer: str
+
+
+class AnswerFailedError(RetryLaterError):
+    """Whoever answers, or the chat network, failed. Not the database: this counts as a try."""
+
+    code = "answer_failed"
 
 
 class Answerer(Protocol):
@@ -84,6 +90,8 @@ class ReplyService:
         self._due: set[asyncio.Task[None]] = set()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._again: set[tuple[str, str]] = set()
+        self._noting = asyncio.Lock()
+        self._open, self._stopped = False, False
         self._at_once = asyncio.Semaphore(ANSWERS_AT_ONCE)
         self.connected = asyncio.Event()  # a provider is back: what waits for it need not wait any longer
 
@@ -96,37 +104,51 @@ class ReplyService:
         if wanted:
             noting = asyncio.create_task(self._note(provider_name, correspondent_id, message))
             self._due.add(noting)
-            noting.add_done_callback(self._due.discard)
+            noting.add_done_callback(self._noted)
+
+    def _noted(self, noting: asyncio.Task[None]) -> None:
+        """One that the database did not take stays: its message must not leave the records unanswered."""
+        error = None if noting.cancelled() else noting.exception()
+        if not isinstance(error, LOST):
+            self._due.discard(noting)
+            if error is not None:
+                log.error("bot %s: an answer that is due could not be noted", self._bot_id, exc_info=error)
 
     async def _note(self, provider_name: str, correspondent_id: str, message: Message) -> None:
         keys = self._keys(provider_name, correspondent_id)
         note = partial(queries.add_reply.run, **keys, message_id=message.id, told=message.content)
-        await self._insist(note)
+        async with self._noting:  # in the order in which they were heard
+            await self._insist(note)
         self._wake(provider_name, correspondent_id)
 
     async def settle(self) -> None:
-        """Until it is written down that every message heard so far is due an answer."""
-        if self._due:
-            await asyncio.wait(set(self._due))
+        """Until it is written down that every message heard so far is due an answer; or the error of the database."""
+        if not self._due:
+            return
+        done, _ = await asyncio.wait(set(self._due))
+        for noting in done:
+            if isinstance(error := noting.exception(), LOST):
+                raise error
 
     async def resume(self) -> None:
-        """Take up what was due before; also what somebody asked to be tried again."""
+        """Take up what was due before; also what somebody asked to be tried again. Nothing is said before this."""
+        self._open = True
         async with self._database.connection() as connection:
             rows = await queries.open_replies.rows(connection, bot_id=self._bot_id)
         for row in rows:
             self._wake(row["provider_name"], row["correspondent_id"])
 
     async def stop(self) -> None:
-        """Whatever is unanswered waits for the next start."""
-        await self.settle()
+        """Whatever is unanswered waits for the next start. A database that is away is not waited for any more."""
+        self._stopped = True
         running = list(self._running.values())
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*running, *self._due, return_exceptions=True)
 
     def _wake(self, provider_name: str, correspondent_id: str) -> None:
         key = (provider_name, correspondent_id)
-        if provider_name not in self._lines:
+        if provider_name not in self._lines or not self._open or self._stopped:
             return
         self._again.add(key)
         if key not in self._running:
@@ -172,18 +194,23 @@ class ReplyService:
             )
         history = [Turn(row["told"], row["answer"]) for row in reversed(rows)]
         thread = f"{self._bot_id}/{key[0]}/{key[1]}"
-        async with asyncio.timeout(self._timeout_seconds):
-            answer = await self._answerer.answer(thread, history, reply["told"])
-        return answer[:ANSWER_CHARACTERS].replace("\0", "")
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                answer = await self._answerer.answer(thread, history, reply["told"])
+        except LOST as error:
+            raise AnswerFailedError(str(error) or type(error).__name__) from error
+        return clean_text(answer)[:ANSWER_CHARACTERS]
 
     async def _send(self, key: tuple[str, str], message_id: int, answer: str) -> None:
         """An empty answer is an answer too: nothing is said."""
         if not answer.strip():
             return
         line, correspondent_id = self._lines[key[0]], key[1]
-        sent_id = await line.provider.send(
-            correspondent_id, answer, send_id_of(self._bot_id, *key, message_id)
-        )
+        send_id = send_id_of(self._bot_id, *key, message_id)
+        try:
+            sent_id = await line.provider.send(correspondent_id, answer, send_id)
+        except LOST as error:
+            raise AnswerFailedError(str(error) or type(error).__name__) from error
         await line.queues.add_message(
             correspondent_id, answer, Sender(self._bot_id, self._bot_id), BOT, provider_message_id=sent_id
         )
@@ -232,6 +259,8 @@ class ReplyService:
                 async with self._database.connection() as connection:
                     return await verb(connection)
             except LOST as error:
+                if self._stopped:
+                    raise
                 log.debug("replies: the database is away: %s", error)
                 await asyncio.sleep(FIRST_PAUSE_SECONDS)
 

@@ -20,9 +20,17 @@ from mediamill.conversations.store import queries
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.hold import release_owner
+from mediamill.errors import ConflictError
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
+
+
+class StoppedMeanwhileError(ConflictError):
+    """The bot should not run any more."""
+
+    code = "bot_stopped"
+
 
 AnswererFactory = Callable[[ReplyConfig], Answerer | None]
 
@@ -47,6 +55,7 @@ class RunningBot:
             for name in config.providers
         }
         self.providers: dict[str, Provider] = {}
+        self._started: list[str] = []
         self._timeout_seconds = settings.reply_timeout_seconds
         self._replies: ReplyService | None = None
         self._ingestion = IngestionService(
@@ -65,14 +74,17 @@ class RunningBot:
             self.providers[name] = factories[name](self._context(name, quota_gb))
         self._begin_replies(answerer(self.config.reply))
         async with self._database.transaction() as connection:
+            if not await queries.lock_bot.value(connection, id=self.bot_id):
+                raise StoppedMeanwhileError
             for row in await queries.open_arrivals.rows(connection, bot_id=self.bot_id):
                 self._restore(row)
             await release_owner(connection, owner_of(self.bot_id))
         self._ingestion.start()
+        for name, provider in self.providers.items():
+            self._started.append(name)
+            await self._start_provider(name, provider)
         if self._replies is not None:
             await self._replies.resume()
-        for name, provider in self.providers.items():
-            await self._start_provider(name, provider)
 
     def _restore(self, row: Record) -> None:
         queue = self.queues.get(row["provider_name"])
@@ -104,9 +116,9 @@ class RunningBot:
 
     async def stop(self) -> None:
         """The networks first, so that nothing more comes in; then everything that is finished is stored."""
-        for name, provider in self.providers.items():
+        for name in self._started:
             try:
-                await provider.stop()
+                await self.providers[name].stop()
             except Exception:
                 log.exception("bot %s: provider %s did not stop well", self.bot_id, name)
         if self._replies is not None:

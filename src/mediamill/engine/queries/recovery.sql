@@ -177,5 +177,6 @@ where c.value <= excluded.value - (:every_seconds::float8 * 1000000)::bigint
 returning value;
 
 -- name: lock_waiting_of_subjects
-select * from jobs where subject_id = any (:subject_ids::text[]) and state <> 'running'
+-- A result that waits for its owner is not thrown away.
+select * from jobs where subject_id = any (:subject_ids::text[]) and state not in ('running', 'completed')
 order by id for update skip locked;

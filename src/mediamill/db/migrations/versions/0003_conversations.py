@@ -66,7 +66,7 @@ create table arrivals (
 );
 create unique index arrivals_id on arrivals (bot_id, provider_name, correspondent_id, id);
 create unique index arrivals_guid on arrivals (guid) where guid is not null;
-create index arrivals_open on arrivals (bot_id) where state <> 'stored';
+create index arrivals_open on arrivals (bot_id, provider_name, correspondent_id, id) where state <> 'stored';
 create index arrivals_accepted on arrivals using brin (accepted_at);
 
 -- Finished messages, for good.
@@ -101,7 +101,9 @@ create table replies (
     ended_at timestamptz,
     primary key (bot_id, provider_name, correspondent_id, message_id)
 );
-create index replies_open on replies (bot_id) where state in ('due', 'written');
+create index replies_open on replies (bot_id, provider_name, correspondent_id, message_id)
+    where state in ('due', 'written');
+create index replies_failed on replies (bot_id, provider_name, correspondent_id, message_id) where state = 'failed';
 """
 TABLES = ("replies", "queues", "arrivals", "conversations", "correspondents", "bots", "configuration")
 
