@@ -6,6 +6,7 @@ import asyncio
 import base64
 import threading
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -29,10 +30,13 @@ PNG = base64.b64decode(
 )
 
 
-async def requests(server: OpenAiServer, count: int) -> None:
-    """Wait until the model was asked so often."""
+async def requests(server: OpenAiServer, count: int, *asking: asyncio.Future[Any]) -> None:
+    """Wait until the model was asked so often. Whoever asks and fails meanwhile fails the test at once."""
 
     async def there() -> bool:
+        for each in asking:
+            if each.done():
+                each.result()
         return len(server.seen) >= count
 
     await wait_until(there)
@@ -98,7 +102,7 @@ async def test_threads_are_answered_side_by_side_and_know_nothing_of_each_other(
     go_on = threading.Event()
     server.then(held_stream("a ", "b", go_on), held_stream("a ", "b", go_on))
     both = asyncio.gather(*(answer_text(agent.session(key).prompt(key)) for key in ("ann", "bob")))
-    await requests(server, 2)  # the second is asked while the first is not answered
+    await requests(server, 2, both)  # the second is asked while the first is not answered
     go_on.set()
     assert await both == ["a b", "a b"]
     assert sorted(said(server, number)[0][1] for number in (0, 1)) == ["ann", "bob"]
@@ -111,7 +115,7 @@ async def test_who_asks_for_the_same_thread_meanwhile_waits_and_knows_the_answer
     go_on = threading.Event()
     server.then(held_stream("a ", "b", go_on))
     first = asyncio.create_task(answer_text(agent.session("t").prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, first)
     second = asyncio.create_task(answer_text(agent.session("t").prompt("two")))
     go_on.set()
     assert [await first, await second] == ["a b", "you said: two"]

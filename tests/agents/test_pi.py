@@ -37,7 +37,7 @@ async def test_a_pi_killed_at_work_is_started_again_and_remembers_only_what_was_
     await answer_text(session.prompt("one"))
     server.then(held_stream("half ", "of it", threading.Event()))
     broken = asyncio.create_task(answer_text(session.prompt("two")))
-    await requests(server, 2)
+    await requests(server, 2, broken)
     os.kill(only_pid(agent), signal.SIGKILL)
     with pytest.raises(AgentBusyError):
         await broken
@@ -51,7 +51,7 @@ async def test_a_pi_killed_in_its_first_run_leaves_an_empty_thread(
     agent = make_pi()
     server.then(held_stream("half ", "of it", threading.Event()))
     broken = asyncio.create_task(answer_text(agent.session("t").prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, broken)
     os.kill(only_pid(agent), signal.SIGKILL)
     with pytest.raises(AgentBusyError):
         await broken
@@ -123,6 +123,14 @@ async def test_a_conversation_goes_on_with_another_agent_on_the_same_folder(
     assert said(server) == [("user", "one"), ("assistant", "you said: one"), ("user", "two")]
 
 
+async def test_many_threads_can_begin_at_once(make_pi: MakePi, server: OpenAiServer) -> None:
+    agent = make_pi(pi_sessions=6)
+    keys = [f"thread {number}" for number in range(6)]
+    answers = await asyncio.gather(*(answer_text(agent.session(key).prompt(key)) for key in keys))
+    assert answers == [f"you said: {key}" for key in keys]
+    assert len(agent.pool.processes) == 6
+
+
 @pytest.mark.spec("I10")
 async def test_there_are_never_more_processes_than_allowed_and_the_longest_idle_goes(
     make_pi: MakePi, server: OpenAiServer
@@ -146,7 +154,7 @@ async def test_a_thread_for_which_there_is_no_room_waits_its_turn(
     go_on = threading.Event()
     server.then(held_stream("a ", "b", go_on))
     first = asyncio.create_task(answer_text(agent.session("a").prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, first)
     others = [asyncio.create_task(answer_text(agent.session(key).prompt(key))) for key in ("b", "c")]
     go_on.set()
     assert await asyncio.gather(first, *others) == ["a b", "you said: b", "you said: c"]
@@ -157,7 +165,7 @@ async def test_no_room_for_too_long_is_said(make_pi: MakePi, server: OpenAiServe
     agent = make_pi(pi_sessions=1, agent_timeout_seconds=3)
     server.then(SILENT)
     first = asyncio.create_task(answer_text(agent.session("a").prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, first)
     agent.settings = agent.settings.model_copy(update={"agent_timeout_seconds": 0.1})
     with pytest.raises(AgentBusyError, match="busy") as caught:
         await answer_text(agent.session("b").prompt("two"))
@@ -203,7 +211,7 @@ async def test_what_is_said_into_a_run_is_answered_within_it(make_pi: MakePi, se
     go_on = threading.Event()
     server.then(held_stream("a ", "b", go_on))
     first = asyncio.create_task(answer_text(session.prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, first)
     steered = asyncio.create_task(answer_text(session.steer("rather two")))
     later = asyncio.create_task(answer_text(session.follow_up("three")))
 
@@ -222,7 +230,7 @@ async def test_when_a_run_dies_what_was_said_into_it_fails_too(make_pi: MakePi, 
     session = agent.session("t")
     server.then(held_stream("a ", "b", threading.Event()))
     first = asyncio.create_task(answer_text(session.prompt("one")))
-    await requests(server, 1)
+    await requests(server, 1, first)
     steered = asyncio.create_task(answer_text(session.steer("rather two")))
 
     async def is_said() -> bool:
@@ -265,6 +273,26 @@ async def test_pi_uses_a_tool_that_is_allowed(make_pi: MakePi, server: OpenAiSer
     assert [tool["function"]["name"] for tool in server.seen[0].json()["tools"]] == ["bash"]
 
 
+async def test_a_tool_ends_with_its_run(make_pi: MakePi, server: OpenAiServer) -> None:
+    agent = make_pi(pi_tools="bash")
+    server.then(tool_call("bash", {"command": "sleep 3600"}))
+    asked = asyncio.create_task(answer_text(agent.session("t").prompt("wait")))
+    await requests(server, 1, asked)
+    found: list[psutil.Process] = []
+
+    async def sleeps() -> bool:
+        below = psutil.Process(only_pid(agent)).children(recursive=True)
+        found[:] = [child for child in below if child.name() == "sleep"]
+        return bool(found)
+
+    await wait_until(sleeps)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    await wait_until(lambda: _is_gone(found[0].pid))
+    assert agent.pool.processes == []
+
+
 async def test_a_key_of_a_thread_is_never_a_path(make_pi: MakePi, tmp_path: Path) -> None:
     await answer_text(make_pi().session("../../etc/x\0y").prompt("one"))
     names = {path.name for path in (tmp_path / "agents" / "pi").iterdir()}
@@ -286,7 +314,7 @@ async def test_after_closing_nothing_runs_and_nothing_starts(make_pi: MakePi, se
     await answer_text(agent.session("idle").prompt("one"))
     server.then(held_stream("a ", "b", threading.Event()))
     broken = asyncio.create_task(answer_text(agent.session("busy").prompt("two")))
-    await requests(server, 2)
+    await requests(server, 2, broken)
     pids = [process.pid for process in agent.pool.processes]
     await agent.close()
     with pytest.raises(AgentBusyError):

@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -50,7 +51,8 @@ class PiAgent:
         checked_url(settings)
         self.settings, self.key = settings, checked_key(settings)
         self._program = program
-        self._installing = asyncio.Lock()
+        self._config: Path | None = None
+        self._setting_up = asyncio.Lock()
         self._sessions: WeakValueDictionary[str, PiSession] = WeakValueDictionary()
         self.pool = PiPool(settings.pi_sessions, settings.pi_idle_seconds)
 
@@ -68,8 +70,7 @@ class PiAgent:
 
     async def start_process(self, thread: PiThread, instructions: str, history: Sequence[Turn]) -> PiProcess:
         """A pi process for this thread, which goes on where the thread was."""
-        program = await self._installed()
-        config = await asyncio.to_thread(configure_pi, self.settings)
+        program, config = await self._ready()
         lock = await _lock(thread)
         try:
             model = self.settings.text_model or DEFAULT_MODEL
@@ -80,11 +81,14 @@ class PiAgent:
         finally:
             os.close(lock)  # pi has its own copy
 
-    async def _installed(self) -> PiProgram:
-        async with self._installing:
+    async def _ready(self) -> tuple[PiProgram, Path]:
+        """Install and configure pi, once."""
+        async with self._setting_up:
             if self._program is None:
                 self._program = await asyncio.to_thread(install_pi, self.settings, log.info)
-            return self._program
+            if self._config is None:
+                self._config = await asyncio.to_thread(configure_pi, self.settings)
+            return self._program, self._config
 
 
 class PiSession:

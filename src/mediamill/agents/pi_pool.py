@@ -39,7 +39,7 @@ class PiPool:
     async def borrow(
         self, key: str, sort: str, start: Callable[[], Awaitable[PiProcess]], wait_seconds: float
     ) -> AsyncIterator[PiProcess]:
-        """The process of this key, started if there is none of this sort. If the block fails, it is killed."""
+        """The process of this key, started if there is none of this sort. If the block fails, it is stopped."""
         await self._wait_for_room(wait_seconds)
         self._busy += 1
         try:
@@ -50,7 +50,9 @@ class PiPool:
                 if self._closed:
                     raise AgentBusyError("the agent is being shut down")
             except BaseException:
-                await asyncio.shield(process.kill())
+                await asyncio.shield(
+                    process.stop()
+                )  # in good order, because only pi knows what its tools started
                 raise
             finally:
                 self._working.discard(process)

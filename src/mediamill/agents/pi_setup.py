@@ -85,7 +85,7 @@ def _preferences(settings: Settings) -> dict[str, Any]:
 
 
 def _write(path: Path, told: dict[str, Any]) -> None:
-    fresh = path.with_suffix(".new")
+    fresh = path.with_suffix(f".{os.getpid()}.new")
     fresh.write_text(json.dumps(told, indent=2) + "\n")
     fresh.replace(path)
 
