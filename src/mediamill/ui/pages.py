@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, FastAPI
 from fastapi import Path as InPath
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
@@ -17,37 +16,43 @@ from mediamill.engine import dead, watch
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError, MediamillError, NotFoundError
 from mediamill.settings import Settings
-from mediamill.ui.figures import MOST_WORKERS, FiguresDesk, depth
-from mediamill.ui.words import FILTERS, PRIORITIES, share
+from mediamill.ui.bots import add_bot_pages
+from mediamill.ui.chat import add_chat_pages
+from mediamill.ui.figures import FiguresDesk
+from mediamill.ui.rendering import Renderer
 
 STATIC = Path(__file__).parent / "static"
 Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 
 
 def add_pages(
-    server: FastAPI, database: Database, engine: Engine, settings: Settings, keeper: BotKeeper
+    server: FastAPI, database: Database, engine: Engine, _settings: Settings, keeper: BotKeeper
 ) -> None:
     """All pages and what they load, onto the server; its guard stands before them too."""
-    server.include_router(create_pages(database, engine, settings, keeper))
+    server.include_router(create_pages(database, engine, keeper))
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
-def create_pages(database: Database, engine: Engine, _settings: Settings, _keeper: BotKeeper) -> APIRouter:
+def create_pages(database: Database, engine: Engine, keeper: BotKeeper) -> APIRouter:
     """The routes of the pages."""
-    pages, router = _Pages(database, engine), APIRouter(include_in_schema=False)
+    renderer = Renderer()
+    pages = _Pages(database, engine, renderer)
+    router = APIRouter(include_in_schema=False, route_class=renderer.route_class())
     router.get("/")(pages.first)
     router.get("/live")(pages.live)
     router.get("/jobs/{job_id}")(pages.job)
     router.post("/jobs/{job_id}/retry")(pages.retry)
     router.post("/jobs/{job_id}/purge")(pages.purge)
+    add_bot_pages(router, renderer, database, keeper)
+    add_chat_pages(router, renderer, database, engine, keeper)
     return router
 
 
 class _Pages:
-    def __init__(self, database: Database, engine: Engine) -> None:
+    def __init__(self, database: Database, engine: Engine, renderer: Renderer) -> None:
         self._database, self._engine = database, engine
         self._desk = FiguresDesk(database)
-        self._templates = make_templates()
+        self._render, self._sorry = renderer.page, renderer.sorry
 
     async def first(self) -> HTMLResponse:
         """The first page: depths, throughput, workers, jobs, dead letter."""
@@ -96,23 +101,3 @@ class _Pages:
             raise ConflictError(
                 f"job {job_id} is {job['state']}; only one that waits or is dead can be purged"
             )
-
-    def _sorry(self, status: int, message: str) -> HTMLResponse:
-        return self._render("sorry.html", status, message=message)
-
-    def _render(self, name: str, status_code: int = 200, **given: Any) -> HTMLResponse:
-        return HTMLResponse(self._templates.get_template(name).render(**given), status_code)
-
-
-def make_templates() -> Environment:
-    """Everything that is put into a page is escaped, and a name that is missing is an error."""
-    templates = Environment(
-        loader=PackageLoader("mediamill.ui"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters.update(FILTERS)
-    templates.globals.update(share=share, depth=depth, priorities=PRIORITIES, most_workers=MOST_WORKERS)
-    return templates

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
+from urllib.parse import quote
 
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (None, "d"))
 PRIORITIES = ("high", "normal", "low")
@@ -21,6 +22,12 @@ TONES = {
     "paused": "warn",
     "dead": "bad",
     "disabled": "bad",
+    "connected": "good",
+    "connecting": "warn",
+    "starting": "warn",
+    "pairing": "warn",
+    "failed": "bad",
+    "logged_out": "bad",
 }
 
 
@@ -71,7 +78,26 @@ def clock(moment: datetime | None) -> str:
     return "–" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def day(moment: datetime | date) -> str:
+    """A day, with the year where it is another one than this."""
+    this_year = moment.year == datetime.now(UTC).year
+    return moment.strftime("%A, %-d %B" if this_year else "%A, %-d %B %Y")
+
+
+def time_of_day(moment: datetime) -> str:
+    """Hours and minutes."""
+    return moment.strftime("%H:%M")
+
+
+def in_path(text: str) -> str:
+    """Any text as one piece of an address."""
+    return quote(text, safe="")
+
+
 FILTERS = {
+    "in_path": in_path,
+    "day": day,
+    "time_of_day": time_of_day,
     "count": count,
     "since": since,
     "until": until,

@@ -1,0 +1,147 @@
+"""The pages of bots: all of them, one of them; create, start, stop and delete."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from mediamill.conversations import bots
+from mediamill.conversations.keeper import BotKeeper
+from mediamill.conversations.watch import list_conversations
+from mediamill.db.connection import Database
+from mediamill.errors import MediamillError
+from mediamill.ui.qr import qr_svg
+from mediamill.ui.rendering import Renderer, status_of
+
+CONVERSATIONS = 50
+REPLIES = {
+    "echo": "Echo: says what it was told",
+    "openai": "A model (OpenAI-compatible)",
+    "pi": "The pi agent",
+    "none": "Nobody: it only listens",
+}
+BLANK: dict[str, Any] = {"name": "", "providers": ["chat"], "reply": "echo", "prompt": ""}
+
+
+def add_bot_pages(router: APIRouter, renderer: Renderer, database: Database, keeper: BotKeeper) -> None:
+    """Their routes."""
+    pages = _BotPages(renderer, database, keeper)
+    router.get("/bots")(pages.all)
+    router.post("/bots")(pages.create)
+    router.get("/bots/{bot_id}")(pages.one)
+    router.post("/bots/{bot_id}/start")(pages.start)
+    router.post("/bots/{bot_id}/stop")(pages.stop)
+    router.post("/bots/{bot_id}/delete")(pages.delete)
+
+
+class _BotPages:
+    def __init__(self, renderer: Renderer, database: Database, keeper: BotKeeper) -> None:
+        self._renderer, self._database, self._keeper = renderer, database, keeper
+
+    async def all(self, part: str | None = None) -> HTMLResponse:
+        """Every bot, and a form for a new one."""
+        return await self._all("bots/list.html" if part else "bots/all.html", form=BLANK)
+
+    async def create(self, request: Request) -> Response:
+        """A new bot that runs, from the form; a fault is told above the form, with all that was typed still in it."""
+        form = await read_form(request)
+        given: dict[str, Any] = {
+            "name": form.get("name", [""])[0].strip(),
+            "providers": form.get("provider", []),
+            "reply": form.get("reply", ["none"])[0],
+            "prompt": form.get("prompt", [""])[0].strip(),
+        }
+        try:
+            await self._create(given)
+        except MediamillError as error:
+            fault = f"{error.message}{f' ({error.fix})' if error.fix else ''}"
+            return await self._all("bots/all.html", status_of(error), form=given, fault=fault)
+        only_chat = given["providers"] == ["chat"]
+        return RedirectResponse(f"/bots/{quote(given['name'])}{'/chat' if only_chat else ''}", 303)
+
+    async def _create(self, given: dict[str, Any]) -> None:
+        reply = {"by": given["reply"], "prompt": given["prompt"]}
+        providers: dict[str, Any] = {name: {} for name in given["providers"]}
+        config = bots.check_config({"providers": providers, "reply": reply}, self._keeper.provider_names)
+        async with self._database.transaction() as connection:
+            await bots.create_bot(connection, given["name"], config)
+            await bots.start_bot(connection, given["name"])
+
+    async def one(
+        self, bot_id: str, part: str | None = None, before: Annotated[datetime | None, Query()] = None
+    ) -> HTMLResponse:
+        """One bot: its chat networks with a code to pair, and its conversations."""
+        async with self._database.connection() as connection:
+            bot = await bots.show_bot(connection, bot_id)
+            talks = await list_conversations(connection, bot_id, before=before, amount=CONVERSATIONS)
+        return self._renderer.page(
+            "bots/state.html" if part else "bots/one.html",
+            bot=_with_providers(bot),
+            talks=talks,
+            before=before,
+            has_more=len(talks) == CONVERSATIONS,
+            replies=REPLIES,
+        )
+
+    async def start(self, bot_id: str) -> Response:
+        """It should run."""
+        async with self._database.transaction() as connection:
+            await bots.start_bot(connection, bot_id)
+        return RedirectResponse(f"/bots/{bot_id}", 303)
+
+    async def stop(self, bot_id: str) -> Response:
+        """It should not run."""
+        async with self._database.transaction() as connection:
+            await bots.stop_bot(connection, bot_id)
+        return RedirectResponse(f"/bots/{bot_id}", 303)
+
+    async def delete(self, bot_id: str) -> Response:
+        """With all its conversations."""
+        async with self._database.transaction() as connection:
+            await bots.delete_bot(connection, bot_id)
+        return RedirectResponse("/bots", 303)
+
+    async def _all(
+        self, template: str, status_code: int = 200, *, form: dict[str, Any], fault: str | None = None
+    ) -> HTMLResponse:
+        async with self._database.connection() as connection:
+            found = await bots.list_bots(connection)
+        return self._renderer.page(
+            template,
+            status_code,
+            bots=[_with_providers(bot) for bot in found],
+            form=form,
+            fault=fault,
+            replies=REPLIES,
+            networks=self._keeper.provider_names,
+        )
+
+
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """What a page's form sent."""
+    body = (await request.body()).decode("utf-8", "replace")
+    return parse_qs(body, keep_blank_values=True, max_num_fields=100)
+
+
+def _with_providers(bot: dict[str, Any]) -> dict[str, Any]:
+    """A bot with what is to be shown of its chat networks."""
+    shown = []
+    for name in bot["config"]["providers"]:
+        status = bot["status"].get(name) or {}
+        state = status.get("state") or "starting"
+        if not bot["running"] and state != "logged_out":
+            state = "stopped"
+        shown.append(
+            {
+                "name": name,
+                "state": str(state),
+                "detail": str(status.get("detail") or "") if state != "stopped" else "",
+                "qr": qr_svg(str(status.get("qr") or "")) if state == "pairing" else "",
+                "me": status.get("me") if state == "connected" else None,
+            }
+        )
+    return {**bot, "providers": shown, "by": bot["config"]["reply"]["by"]}
