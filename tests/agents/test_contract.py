@@ -96,6 +96,14 @@ async def test_what_is_asked_in_one_thread_at_once_is_answered_in_order(
 
 
 @pytest.mark.spec("I10")
+async def test_a_short_question_does_not_overtake_a_large_one(agent: Agent, server: OpenAiServer) -> None:
+    session = agent.session("t")
+    large = Image("image/png", PNG + bytes(2_000_000))
+    await asyncio.gather(answer_text(session.prompt("large", [large])), answer_text(session.prompt("short")))
+    assert [text for role, text in said(server) if role == "user"] == ["large", "short"]
+
+
+@pytest.mark.spec("I10")
 async def test_threads_are_answered_side_by_side_and_know_nothing_of_each_other(
     agent: Agent, server: OpenAiServer
 ) -> None:

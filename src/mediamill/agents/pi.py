@@ -104,7 +104,6 @@ class PiSession:
 
     async def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
         """Ask, in turn. If it fails, pi forgets that it was asked."""
-        fields = await asyncio.to_thread(_input, text, images)
         async with self._turn, self._process() as process:
             run = PiRun(self._agent.key)
             process.on_event = lambda event: run.take(event) if event else run.fail(process.death())
@@ -112,8 +111,7 @@ class PiSession:
             self._now = (run, process)
             try:
                 queue = run.add_input()
-                answer = self._answer(process, queue, {**fields, "streamingBehavior": "followUp"})
-                async with aclosing(answer):
+                async with aclosing(self._answer(process, queue, _input(text, images, "followUp"))) as answer:
                     async for piece in answer:
                         yield piece
             finally:
@@ -125,7 +123,6 @@ class PiSession:
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> Answer:
         """Say it into the run that goes on, and end with it; without one it is a prompt."""
-        fields = await asyncio.to_thread(_input, text, images)
         if self._now is None or self._now[0].done:
             async with aclosing(self.prompt(text, images)) as answer:
                 async for piece in answer:
@@ -134,9 +131,7 @@ class PiSession:
         run, process = self._now
         queue = run.add_input()
         try:
-            async with aclosing(
-                self._answer(process, queue, {**fields, "streamingBehavior": "steer"})
-            ) as answer:
+            async with aclosing(self._answer(process, queue, _input(text, images, "steer"))) as answer:
                 async for piece in answer:
                     yield piece
         except NotAcceptedError:
@@ -176,13 +171,14 @@ class PiSession:
             raise AgentBusyError(f"pi was not done within {seconds:g} seconds", fix=fix) from error
 
 
-def _input(text: str, images: Sequence[Image]) -> dict[str, Any]:
+def _input(text: str, images: Sequence[Image], behavior: str) -> dict[str, Any]:
     """As pi wants it. A text that begins with a slash would be taken for one of its commands."""
     shown = [
         {"type": "image", "data": base64.b64encode(image.data).decode("ascii"), "mimeType": image.mime_type}
         for image in images
     ]
-    return {"message": f" {text}" if text.startswith("/") else text, "images": shown}
+    message = f" {text}" if text.startswith("/") else text
+    return {"message": message, "images": shown, "streamingBehavior": behavior}
 
 
 async def _lock(thread: PiThread) -> int:
