@@ -9,6 +9,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
@@ -32,8 +33,6 @@ log = logging.getLogger(__name__)
 KEEP_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 
-PROVIDERS: Mapping[str, ProviderFactory] = {chat.NAME: chat.ChatProvider}
-
 
 @dataclass(frozen=True, slots=True)
 class App:
@@ -47,7 +46,20 @@ class App:
 
 def make_keeper(app: App) -> BotKeeper:
     """Whoever runs bots in this process: every chat network there is, and everybody who can answer."""
-    return BotKeeper(app.database, app.engine, app.enqueuer, app.settings, PROVIDERS, Answerers(app.settings))
+    return BotKeeper(
+        app.database, app.engine, app.enqueuer, app.settings, _providers(app), Answerers(app.settings)
+    )
+
+
+def _providers(app: App) -> Mapping[str, ProviderFactory]:
+    """Every chat network. The WhatsApp bridge is shared: the first bot that needs it has it started."""
+    from mediamill.providers.whatsapp.bridge import Bridge  # only a server needs what these import
+    from mediamill.providers.whatsapp.provider import NAME, WhatsAppProvider
+
+    return {
+        chat.NAME: chat.ChatProvider,
+        NAME: partial(WhatsAppProvider, database=app.database, bridge=Bridge(app.settings)),
+    }
 
 
 def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:

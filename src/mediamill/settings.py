@@ -222,6 +222,17 @@ class Settings(BaseSettings):
         default=120, gt=0, description="How long one automatic answer may take."
     )
 
+    # providers
+    bridge_url: str | None = Field(
+        default=None,
+        description="Address of a WhatsApp bridge that somebody else runs (`http://bridge:8430`). "
+        "Unset: one is started as soon as a bot is on WhatsApp.",
+    )
+    bridge_secret: SecretStr | None = Field(
+        default=None,
+        description="Secret that server and WhatsApp bridge share. Unset: a random one, kept in the data folder.",
+    )
+
     # engine
     heartbeat_seconds: float = Field(default=30, gt=0, description="Time between two heartbeats of a worker.")
     offline_after_seconds: float = Field(

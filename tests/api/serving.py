@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
+from mediamill.providers.whatsapp.door import add_bridge_door
 from mediamill.settings import Settings
 from mediamill.testing import kinds as scripted
 from mediamill.ui.pages import add_pages
@@ -67,6 +69,7 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     keeper = make_keeper(wired)
     app = create_api(database, engine, wired.enqueuer, chosen, keeper)
     add_pages(app, database, engine, chosen, keeper)
+    add_bridge_door(app, keeper, chosen)
     return app
 
 
@@ -75,9 +78,10 @@ async def serve(
     database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any
 ) -> AsyncIterator[Served]:
     """Serve until the end of the block."""
-    app = make_app(database, folder, kinds, **settings)
+    door = socket.create_server((settings.get("host", "127.0.0.1"), 0))
+    app = make_app(database, folder, kinds, **{"port": door.getsockname()[1], **settings})
     server = Server(app, app.state.deps.settings)
-    task = asyncio.create_task(server.serve())
+    task = asyncio.create_task(server.serve([door]))
     while not server.started:
         assert not task.done(), task.exception()
         await asyncio.sleep(0.01)

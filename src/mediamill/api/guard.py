@@ -27,6 +27,7 @@ BODY_LIMIT_BYTES = 1_500_000
 # The one route that takes large bodies; it streams them to disk and bounds them itself.
 UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media")
 WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
+BRIDGE_PREFIX = "/api/bridge/whatsapp/"  # the only WebSocket; it asks for the bridge's secret itself
 OPEN_PATHS = frozenset({"/health", "/login", "/static/mediamill.css", "/static/favicon.svg"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS = {
@@ -99,8 +100,16 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
+        elif self._is_bridge(scope):
+            await self._app(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
+
+    def _is_bridge(self, scope: Scope) -> bool:
+        """A program that knocks at the bridge's door; browsers name the origin of their page, also of our own."""
+        headers = Headers(scope=scope)
+        here = not self._local or is_loopback(_host_name(headers.get("host", "")))
+        return scope["path"].startswith(BRIDGE_PREFIX) and here and "origin" not in headers
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

@@ -53,6 +53,8 @@ ROUTERS = (
     login.router,
 )
 LAST_ANSWERS_SECONDS = 5
+FRAME_BYTES = 1024**2  # of a WebSocket; a longer one ends the connection
+PING_SECONDS = 20.0  # a WebSocket's other end that does not answer for so long is gone
 
 
 def create_api(
@@ -101,6 +103,11 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
+                ws="websockets-sansio",
+                ws_max_size=FRAME_BYTES,
+                ws_ping_interval=PING_SECONDS,
+                ws_ping_timeout=PING_SECONDS,
+                ws_per_message_deflate=False,
             )
         )
 

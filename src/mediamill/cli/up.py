@@ -63,6 +63,9 @@ async def _up(settings: Settings) -> None:
     from mediamill.worker.supervisor import Supervisor
 
     with _bind(settings) as door:
+        settings = settings.model_copy(
+            update={"port": door.getsockname()[1]}
+        )  # any port may have been asked for
         async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
             await until_there(lambda: note_server_start(app.database))
             await until_there(lambda: recover_at_start(app.database, app.engine))
@@ -124,10 +127,12 @@ def _bind(settings: Settings) -> socket.socket:
 
 def _make_server(app: App, keeper: BotKeeper) -> Server:
     from mediamill.api.server import Server, create_api
+    from mediamill.providers.whatsapp.door import add_bridge_door
     from mediamill.ui.pages import add_pages
 
     api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper)
     add_pages(api, app.database, app.engine, app.settings, keeper)
+    add_bridge_door(api, keeper, app.settings)
     server = Server(api, app.settings)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
     return server

@@ -1,0 +1,207 @@
+"""WhatsAppProvider: one bot on WhatsApp. It keeps the bridge told of the bot, takes its messages in, and sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from starlette.websockets import WebSocket
+
+from mediamill.clock import wait_at_most
+from mediamill.conversations.provider import BotContext, NotConnectedError
+from mediamill.db.connection import LOST, Database
+from mediamill.errors import ConflictError, GiveUpError, MediamillError
+from mediamill.providers.whatsapp.bridge import Bridge, BridgeRefusedError
+from mediamill.providers.whatsapp.line import BridgeLine
+from mediamill.providers.whatsapp.payload import MessagePayload, StatusPayload
+from mediamill.providers.whatsapp.receive import NAME, find_conversation, message_of
+
+__all__ = ["NAME", "AnotherBridgeError", "WhatsAppProvider"]
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 10.0
+SOON_SECONDS = 1.0
+STOP_SECONDS = 10.0
+SEND_SECONDS = 60.0
+OWN_IDS = 1_000
+TELL_AGAIN_SECONDS = 1.0
+
+
+class AnotherBridgeError(ConflictError):
+    """Another bridge serves this bot."""
+
+    code = "another_bridge"
+
+
+class WhatsAppProvider:
+    """See Provider. The bridge comes to us by a line of its own, once it was told of the bot."""
+
+    def __init__(self, context: BotContext, database: Database, bridge: Bridge) -> None:
+        self.bot_id = context.bot_id
+        self._context, self._database, self._bridge = context, database, bridge
+        self._line: BridgeLine | None = None
+        self._woken = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
+        self._status: dict[str, Any] = {"state": "connecting"}
+        self._refused = 0
+        self._news = asyncio.Event()
+        self._sending: set[asyncio.Task[Mapping[str, Any]]] = set()
+        self._own: OrderedDict[str, None] = OrderedDict()
+
+    # --- the provider contract ---
+
+    async def start(self) -> None:
+        """See Provider. The bridge is started, and told of the bot, in the background."""
+        self._tell(self._status)
+        self._tasks = [
+            asyncio.create_task(self._keep_initialized()),
+            asyncio.create_task(self._tell_news()),
+        ]
+        self._bridge.enter(self)
+
+    async def stop(self) -> None:
+        """See Provider. What the bridge has not handed over yet stays in its spool."""
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(MediamillError):
+            await self._bridge.call("/stop", {"bot_id": self.bot_id}, STOP_SECONDS)
+        if self._line is not None:
+            await self._line.close()
+        await self._bridge.leave(self)
+        await self._context.tell_status({"state": "stopped", "refused": self._refused})
+
+    async def send(self, recipient: str, text: str, send_id: str) -> str:
+        """See Provider."""
+        body = {"bot_id": self.bot_id, "recipient": recipient, "text": text, "send_id": send_id}
+        sending = asyncio.create_task(self._bridge.call("/send", body, SEND_SECONDS))
+        self._sending.add(sending)
+        try:
+            answer = await sending
+        except BridgeRefusedError as error:
+            if error.is_unknown_bot:
+                self.bridge_is_up()  # it has forgotten us
+                raise NotConnectedError("the bridge does not know the bot yet") from error
+            raise GiveUpError(f"the bridge refused the message: {error.message}") from error
+        finally:
+            self._sending.discard(sending)
+        return self._remember(str(answer.get("provider_message_id", send_id)))
+
+    def _remember(self, id_: str) -> str:
+        self._own[id_] = None
+        while len(self._own) > OWN_IDS:
+            self._own.popitem(last=False)
+        return id_
+
+    # --- the bridge's line ---
+
+    def attach(self, websocket: WebSocket, bridge_id: str) -> Coroutine[Any, Any, None]:
+        """The line of a bridge, to be awaited until it ends. One bridge at a time; the same one may call again."""
+        before = self._line
+        if self._stopped or (before is not None and before.bridge_id != bridge_id):
+            raise AnotherBridgeError("the bot stops" if self._stopped else None)
+        self._line = BridgeLine(websocket, bridge_id, self)
+        return self._serve(self._line, before)
+
+    async def _serve(self, line: BridgeLine, before: BridgeLine | None) -> None:
+        closing = asyncio.create_task(before.close()) if before is not None else None
+        try:
+            await line.run()
+        finally:
+            if self._line is line:
+                self._line = None
+                self._woken.set()
+            if closing is not None:
+                await closing
+
+    async def begin_message(self, payload: MessagePayload) -> asyncio.Task[object]:
+        """See Listener."""
+        correspondent_id = await find_conversation(self._database, self.bot_id, payload)
+        return asyncio.create_task(self._add(correspondent_id, payload))
+
+    async def _add(self, correspondent_id: str, payload: MessagePayload) -> object:
+        if self._stopped:
+            raise NotConnectedError("the bot stops")
+        is_own = payload.direction == "outgoing" and await self._is_own(payload.provider_message_id)
+        message = message_of(payload, self.bot_id, is_own=is_own)
+        return await self._context.queues.add_message(correspondent_id, **message)
+
+    async def _is_own(self, id_: str) -> bool:
+        """Did the bot send it? The bridge may tell of a message before it has answered the call that sent it."""
+        if id_ not in self._own and self._sending:
+            await asyncio.wait(set(self._sending))
+        return id_ in self._own
+
+    # --- what it says of itself ---
+
+    def hear_status(self, status: StatusPayload) -> None:
+        """See Listener."""
+        self._tell(status.model_dump())
+
+    def bridge_says(self, status: Mapping[str, Any]) -> None:
+        """See BridgeUser."""
+        self._tell(status)
+
+    def count_refusal(self) -> None:
+        """See Listener."""
+        self._refused += 1
+        self._news.set()
+
+    def _tell(self, status: Mapping[str, Any]) -> None:
+        self._status = dict(status)
+        self._news.set()
+
+    async def _tell_news(self) -> None:
+        """The latest status only; a database that is away is told when it is back."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._context.tell_status({**self._status, "refused": self._refused})
+            except LOST as error:
+                log.debug("bot %s: its status cannot be kept: %s", self.bot_id, error)
+                self._news.set()
+            except Exception:
+                log.exception("bot %s: its status cannot be kept", self.bot_id)
+            await asyncio.sleep(TELL_AGAIN_SECONDS if self._news.is_set() else 0)
+
+    # --- keeping the bridge told ---
+
+    def bridge_is_up(self) -> None:
+        """See BridgeUser."""
+        self._woken.set()
+
+    async def _keep_initialized(self) -> None:
+        """As long as the bridge has no line to us it is told of the bot: it may be new, or have been restarted."""
+        while True:
+            self._woken.clear()
+            pause = AGAIN_SECONDS if self._line is not None else await self._initialize()
+            await wait_at_most(self._woken, pause)
+
+    async def _initialize(self) -> float:
+        """When to ask again, in seconds."""
+        body = {
+            "bot_id": self.bot_id,
+            "provider_config": dict(self._context.config),
+            "media_storage_quota_gb": self._context.quota_gb,
+        }
+        try:
+            await self._bridge.call("/initialize", body)
+            return AGAIN_SECONDS
+        except BridgeRefusedError as error:
+            log.error("bot %s: the bridge refuses it: %s", self.bot_id, error.message)
+            self._tell({"state": "failed", "detail": error.message})
+            return AGAIN_SECONDS
+        except NotConnectedError as error:
+            log.debug("bot %s: %s", self.bot_id, error.message)
+            return SOON_SECONDS
+        except Exception:
+            log.exception("bot %s: the bridge could not be told of it", self.bot_id)
+            return AGAIN_SECONDS

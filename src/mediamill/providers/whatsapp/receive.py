@@ -1,0 +1,51 @@
+"""From the payload of a bridge to the one door of conversations: whose conversation it is, and who wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mediamill.conversations.model import BOT, OUTGOING, USER, Group, Sender
+from mediamill.conversations.records import find_correspondent
+from mediamill.db.connection import Database
+from mediamill.providers.whatsapp.payload import MessagePayload
+
+NAME = "whatsapp"
+
+
+async def find_conversation(database: Database, bot_id: str, payload: MessagePayload) -> str:
+    """The group, or the other person by any of his identifiers.
+
+    The other identifiers of an outgoing message are the account's own, so they say nothing of the recipient.
+    """
+    if payload.group is not None:
+        return payload.group.identifier
+    if payload.direction == "outgoing":
+        identifiers = [str(payload.recipient_id)]
+    else:
+        identifiers = [payload.sender, *payload.alternate_identifiers]
+    return await find_correspondent(database, bot_id, NAME, list(dict.fromkeys(identifiers)))
+
+
+def message_of(payload: MessagePayload, bot_id: str, *, is_own: bool) -> dict[str, Any]:
+    """What `add_message` is told. `is_own`: the bot itself sent it, and knows it under its own name."""
+    source = USER if payload.direction == "incoming" else BOT if is_own else OUTGOING
+    group = payload.group and Group(payload.group.identifier, payload.group.display_name)
+    return {
+        "content": payload.message,
+        "sender": Sender(bot_id, bot_id) if is_own else _sender_of(payload),
+        "source": source,
+        "originating_time": payload.originating_time,
+        "group": group,
+        "provider_message_id": payload.provider_message_id,
+        "media_processing_id": payload.media_processing_id,
+        "mime_type": payload.mime_type,
+        "original_filename": payload.original_filename,
+        "media_metadata": {"_quota_exceeded": True} if payload.quota_exceeded else {},
+    }
+
+
+def _sender_of(payload: MessagePayload) -> Sender:
+    who = payload.actual_sender
+    if payload.group is not None and who is not None:
+        return Sender(who.identifier, who.display_name, tuple(who.alternate_identifiers))
+    return Sender(payload.sender, payload.display_name, tuple(payload.alternate_identifiers))
