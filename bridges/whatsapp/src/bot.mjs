@@ -177,9 +177,10 @@ export class Bot {
 }
 
 function checkRecipient(recipient) {
-  const number = PHONE_NUMBER.exec(recipient)?.[1];
+  const text = typeof recipient === 'string' ? recipient : '';
+  const number = PHONE_NUMBER.exec(text)?.[1];
   if (number) return `${number}@s.whatsapp.net`;
-  if (typeof recipient === 'string' && RECIPIENT.test(recipient)) return recipient;
+  if (RECIPIENT.test(text)) return text;
   throw new BridgeError(400, 'invalid', 'recipient is neither a WhatsApp id nor a telephone number');
 }
 

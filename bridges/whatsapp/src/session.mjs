@@ -55,7 +55,7 @@ export class Session {
 
   start() {
     this.#become('connecting');
-    this.#connect();
+    void this.#reconnect();
   }
 
   async stop() {

@@ -13,7 +13,7 @@ import {
 import { clean, textOf } from './describe.mjs';
 
 const LONGEST_NAME = 255;
-const MIME_TYPE = /^[\w.+-]+\/[\w.+-]+(\s*;.*)?$/;
+const MIME_TYPE = /^[a-z0-9][\w.+-]*\/[a-z0-9][\w.+-]*(\s*;.*)?$/i;
 
 /** Fields with a media file: what it is, what it is if the sender does not say. */
 const MEDIA = {
