@@ -20,6 +20,7 @@ export class Device {
     this.registrationId = fields.registrationId;
     this.signedPreKey = fields.signedPreKey ?? null;
     this.preKeys = fields.preKeys ?? [];
+    this.fewPreKeys = fields.fewPreKeys ?? false;
     this.removed = fields.removed ?? false;
     this.hasHistory = fields.hasHistory ?? false; // the phone sends it once, after pairing
     this.connections = fields.connections ?? 0;
@@ -64,6 +65,7 @@ export class Device {
     const known = new Set(this.preKeys.map((key) => key.keyId));
     const fresh = children(child(upload, 'list'), 'key').map(readKey).filter((key) => !known.has(key.keyId));
     this.preKeys.push(...fresh);
+    this.toldOfPreKeys = null;
   }
 
   rotateSignedKey(rotate) {
@@ -72,6 +74,11 @@ export class Device {
 
   get hasBundle() {
     return this.signedPreKey !== null;
+  }
+
+  /** Baileys uploads 812 pre-keys when the server has none, and 5 when it has few: many devices pair faster so. */
+  get preKeyCount() {
+    return this.preKeys.length || (this.fewPreKeys ? 1 : 0);
   }
 
   takeBundle() {

@@ -18,7 +18,8 @@ export class Faults {
 
   order(changes) {
     for (const [name, value] of Object.entries(changes)) {
-      if (!(name in this.#values)) throw new Error(`no fault ${name}; there are ${Object.keys(this.#values).join(', ')}`);
+      const known = Object.keys(this.#values);
+      if (!known.includes(name)) throw new Error(`no fault ${name}; there are ${known.join(', ')}`);
       this.#values[name] = name === 'refuse_code' ? String(value) : Number(value);
     }
   }

@@ -1,5 +1,6 @@
 // The loopback WhatsApp against plain, unmodified Baileys: what the bridge's tests and the stories stand on.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -17,6 +18,7 @@ const ANN = '491709999999@s.whatsapp.net';
 const BEN_LID = '777000111@lid';
 const BEN = '491708888888@s.whatsapp.net';
 const GROUP = '120363000000000001@g.us';
+const PRELOAD = new URL('./preload.mjs', import.meta.url).href;
 const PLAIN = randomBytes(200_003);
 
 let wa;
@@ -42,7 +44,7 @@ async function pair(request = {}) {
   const client = new PlainClient();
   client.connect();
   const qr = await client.until(() => client.qr);
-  const { device } = await wa.post('scan', { qr, ...request });
+  const { device } = await wa.post('scan', { qr, few_pre_keys: true, ...request });
   await online(device);
   await client.until(() => client.settled);
   return { client, device };
@@ -70,12 +72,35 @@ async function fetchMedia(media, type) {
 
 describe('a loopback WhatsApp', { timeout: 180_000 }, () => {
   it('pairs a fresh device by QR code, which then logs in and asks nothing that is not known', async () => {
-    const { client, device } = await pair({ name: 'Bot' });
+    const { client, device } = await pair({ name: 'Bot', few_pre_keys: false });
     assert.equal(client.me.id, device);
     assert.equal(client.me.name, 'Bot');
     const state = await wa.get('state');
     assert.deepEqual(state.unknown_queries, []);
+    assert.ok(state.devices.find((one) => one.device === device).pre_keys > 800);
     await client.close();
+  });
+
+  it('gets few pre-keys when asked to, and more when they run out', async () => {
+    const { client, device } = await pair();
+    const push = (from, id) => wa.post('push', { to: device, from, kind: 'text', text: 'hello', id });
+    const keys = ({ devices }) => devices.find((one) => one.device === device).pre_keys;
+    assert.ok(keys(await wa.get('state')) < 20);
+    const senders = Array.from({ length: 12 }, (_, index) => `49170555${index}@s.whatsapp.net`);
+    for (const sender of senders) await push(sender, `N${sender}`);
+    await wa.taken(device, ...senders.map((sender) => `N${sender}`));
+    await wa.until((state) => keys(state) >= 5);
+    assert.equal(client.received.filter((message) => message.message?.conversation).length, senders.length);
+    await client.close();
+  });
+
+  it('is found by a Baileys that was started with the preload', () => {
+    const program = `import('@whiskeysockets/baileys').then(({ DEFAULT_CONNECTION_CONFIG: c, WA_CERT_DETAILS: d }) =>
+      console.log(c.waWebSocketUrl, d.PUBLIC_KEY.toString('hex')))`;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--import', PRELOAD, '--eval', program], {
+      cwd: import.meta.dirname, encoding: 'utf8', env: { ...process.env, LOOPBACK_WHATSAPP: JSON.stringify(wa.place) },
+    });
+    assert.equal(stdout.trim(), `${wa.place.socket_url} ${wa.place.root_public_key}`, stderr);
   });
 
   it('refuses a QR code that no client shows', async () => {

@@ -9,7 +9,8 @@ const LIMIT_MS = 60_000;
 
 export class LoopbackProcess {
   static async start(folder) {
-    const child = spawn(process.execPath, [SERVER, ...(folder ? [folder] : [])], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const command = [SERVER, ...(folder ? [folder] : [])];
+    const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'inherit'] });
     const [line] = await once(createInterface({ input: child.stdout }), 'line');
     return new LoopbackProcess(child, JSON.parse(line));
   }

@@ -1,7 +1,7 @@
 // Messages on their way to linked devices. One stays here until the device's receipt for it has come; on every new
 // connection all that are left are sent again, the same bytes as before, as WhatsApp does.
 import { proto } from '@whiskeysockets/baileys';
-import { child, children, node, seconds, SERVER } from './nodes.mjs';
+import { child, children, node, seconds, SERVER_JID } from './nodes.mjs';
 
 const TAKEN = [undefined, 'inactive', 'sender', 'peer_msg']; // receipts that end a message's stay here
 const FEW_PRE_KEYS = 5;
@@ -77,7 +77,7 @@ export class Mailbox {
   async deliverOffline(connection) {
     await this.#inTurn(connection.device, async () => {
       const count = await this.#sendAll(connection, true);
-      connection.send(node('ib', { from: SERVER }, [node('offline', { count: String(count) })]));
+      connection.send(node('ib', { from: SERVER_JID }, [node('offline', { count: String(count) })]));
       connection.online = !connection.closed;
       this.#onChange();
     });
@@ -182,6 +182,6 @@ function announceFewPreKeys(connection) {
   const left = device.preKeys.length;
   if (left >= FEW_PRE_KEYS || device.toldOfPreKeys === left) return;
   device.toldOfPreKeys = left;
-  const attrs = { from: SERVER, type: 'encrypt', id: `keys-${connection.number}-${left}`, t: seconds() };
+  const attrs = { from: SERVER_JID, type: 'encrypt', id: `keys-${connection.number}-${left}`, t: seconds() };
   connection.send(node('notification', attrs, [node('count', { value: String(left) })]));
 }

@@ -9,7 +9,7 @@ import { Faults } from './faults.mjs';
 import { Groups } from './groups.mjs';
 import { Mailbox } from './mailbox.mjs';
 import { MediaShelf } from './media.mjs';
-import { child, node, seconds, SERVER } from './nodes.mjs';
+import { child, node, seconds, SERVER, SERVER_JID } from './nodes.mjs';
 import { makeServerKeys } from './noise.mjs';
 import { Outbox } from './outbox.mjs';
 import { Pairing } from './pairing.mjs';
@@ -180,7 +180,7 @@ export class LoopbackWhatsApp {
   #offerWaiting(connection) {
     const count = String(this.mailbox.waiting(connection.device).length);
     const preview = node('offline_preview', { count, message: count, notification: '0', receipt: '0', appdata: '0' });
-    connection.send(node('ib', { from: SERVER }, [preview]));
+    connection.send(node('ib', { from: SERVER_JID }, [preview]));
   }
 
   async #ib(connection, stanza) {
@@ -200,7 +200,8 @@ export class LoopbackWhatsApp {
   async #receipt(connection, receipt) {
     const { id, to, type, participant } = receipt.attrs;
     if (this.faults.use('lose_receipts')) return connection.drop();
-    connection.send(node('ack', { class: 'receipt', id, from: to, ...(type ? { type } : {}), ...(participant ? { participant } : {}) }));
+    const attrs = { class: 'receipt', id, from: to, ...(type && { type }), ...(participant && { participant }) };
+    connection.send(node('ack', attrs));
     if (type === 'server-error') return this.#reuploadMedia(connection, receipt);
     return this.mailbox.takeReceipt(connection.device, receipt);
   }

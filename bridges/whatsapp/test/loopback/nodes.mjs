@@ -2,6 +2,7 @@
 import { getBinaryNodeChild, getBinaryNodeChildren, jidDecode } from '@whiskeysockets/baileys';
 
 export const SERVER = 's.whatsapp.net';
+export const SERVER_JID = `@${SERVER}`; // the server itself, a jid without a user
 
 export const node = (tag, attrs = {}, content = undefined) => ({ tag, attrs, content });
 export const child = getBinaryNodeChild;

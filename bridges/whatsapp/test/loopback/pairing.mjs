@@ -4,7 +4,7 @@ import {
   Curve, proto, WA_ADV_ACCOUNT_SIG_PREFIX, WA_ADV_DEVICE_SIG_PREFIX,
 } from '@whiskeysockets/baileys';
 import { Device } from './devices.mjs';
-import { child, fromBigEndian, node, seconds, SERVER } from './nodes.mjs';
+import { child, fromBigEndian, node, seconds, SERVER, SERVER_JID } from './nodes.mjs';
 
 const REFERENCES = 6;
 
@@ -25,7 +25,7 @@ export class Pairing {
     const references = Array.from({ length: REFERENCES }, () => `2@${randomBytes(24).toString('base64url')}`);
     this.#waiting.set(connection, { references, noiseKey, data: payload.devicePairingData });
     const content = references.map((reference) => node('ref', {}, Buffer.from(reference)));
-    connection.send(node('iq', { from: SERVER, type: 'set', id: `pair-${connection.number}`, xmlns: 'md' }, [
+    connection.send(node('iq', { from: SERVER_JID, type: 'set', id: `pair-${connection.number}`, xmlns: 'md' }, [
       node('pair-device', {}, content),
     ]));
   }
@@ -40,7 +40,7 @@ export class Pairing {
   }
 
   /** The phone scans a QR code. Resolves with the new device once the client has signed. */
-  async scan({ qr, phone, name }) {
+  async scan({ qr, phone, name, few_pre_keys }) {
     const [reference, noiseKey, identityKey, advSecret] = qr.slice(qr.indexOf('#') + 1).split(',');
     const [connection, waiting] = this.#find(reference);
     if (waiting.noiseKey.toString('base64') !== noiseKey) throw new Error('the QR code has another noise key');
@@ -50,8 +50,9 @@ export class Pairing {
     const user = String(phone ?? this.#unusedPhone());
     const account = this.#people.of(`${user}@${SERVER}`);
     waiting.device = new Device({
-      user, lidUser: account.lidUser, number: this.#devices.nextNumber(user), name, noiseKey: waiting.noiseKey,
-      identityKey: Buffer.from(waiting.data.eIdent), registrationId: fromBigEndian(waiting.data.eRegid),
+      user, lidUser: account.lidUser, number: this.#devices.nextNumber(user), name,
+      fewPreKeys: few_pre_keys, noiseKey: waiting.noiseKey, identityKey: Buffer.from(waiting.data.eIdent),
+      registrationId: fromBigEndian(waiting.data.eRegid),
     });
     waiting.account = account;
     waiting.identity = signIdentity(account, waiting.device);
@@ -107,7 +108,7 @@ const signIdentity = (account, device) => {
 const pairSuccess = (connection, { device, identity }, advSecret) => {
   const details = proto.ADVSignedDeviceIdentity.encode(identity).finish();
   const hmac = createHmac('sha256', Buffer.from(advSecret, 'base64')).update(details).digest();
-  const attrs = { from: SERVER, type: 'set', id: `paired-${connection.number}`, t: seconds(), xmlns: 'md' };
+  const attrs = { from: SERVER_JID, type: 'set', id: `paired-${connection.number}`, t: seconds(), xmlns: 'md' };
   return node('iq', attrs, [
     node('pair-success', {}, [
       node('device-identity', {}, proto.ADVSignedDeviceIdentityHMAC.encode({ details, hmac }).finish()),

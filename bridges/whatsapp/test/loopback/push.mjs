@@ -27,7 +27,8 @@ export class Pushes {
     const id = await this.#one(device, spec, spec.id ?? newId());
     if (spec.kind !== 'album') return [id];
     const chat = this.#chat(device, spec);
-    const key = { remoteJid: chat, fromMe: Boolean(spec.from_me), id, ...(spec.group ? { participant: spec.from } : {}) };
+    const participant = spec.group && { participant: spec.from };
+    const key = { remoteJid: chat, fromMe: Boolean(spec.from_me), id, ...participant };
     const ids = [id];
     for (const [index, item] of spec.items.entries()) {
       const whole = { ...spec, caption: undefined, ...item };

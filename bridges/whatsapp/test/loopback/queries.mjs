@@ -1,6 +1,6 @@
 // Answers to the questions (iq) that Baileys asks. Each takes (question, device) and returns the answer's content.
 import { randomBytes } from 'node:crypto';
-import { child, children, node, seconds, SERVER } from './nodes.mjs';
+import { child, children, node, seconds, SERVER, SERVER_JID } from './nodes.mjs';
 
 const NOT_FOUND = { code: '404', text: 'item-not-found' };
 
@@ -23,7 +23,7 @@ export class Queries {
     if (!handler) this.#unknown.add(`${xmlns} ${type} ${question.content?.[0]?.tag ?? ''}`.trim());
     const content = await handler?.(question, device);
     const error = content?.[0]?.tag === 'error';
-    return node('iq', { id, type: error ? 'error' : 'result', from: to ?? SERVER }, content);
+    return node('iq', { id, type: error ? 'error' : 'result', from: to ?? SERVER_JID }, content);
   }
 
   #handlers = {
@@ -56,7 +56,7 @@ export class Queries {
       else device.storeBundle(question);
       return undefined;
     }
-    if (first.tag === 'count') return [node('count', { value: String(device.preKeys.length) })];
+    if (first.tag === 'count') return [node('count', { value: String(device.preKeyCount) })];
     if (first.tag === 'digest') return [node('digest', {}, [node('hash', {}, randomBytes(20))])];
     const users = children(first, 'user').map(async ({ attrs: { jid } }) =>
       node('user', { jid, t: seconds() }, await this.#world.people.of(jid).bundleNodes()));
