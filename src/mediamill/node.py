@@ -66,9 +66,11 @@ def find_node(folder: Path, oldest: tuple[int, int], tell: Tell = lambda _: None
 def npm_ci(tools: NodeTools, folder: Path, package_folder: Path, tell: Tell = lambda _: None) -> Path:
     """Install what `package_folder` pins (package.json, package-lock.json) below `folder`; the folder that holds it.
 
-    It has a copy of the two files and `node_modules`. Install scripts of packages are not run.
+    It has a copy of the two files, of `.npmrc` if there is one, and `node_modules`. Install scripts are not run.
     """
-    names = ("package.json", "package-lock.json")
+    names = ["package.json", "package-lock.json"]
+    if (package_folder / ".npmrc").is_file():
+        names.append(".npmrc")
     pins = b"".join((package_folder / name).read_bytes() for name in names)
 
     def fetch(made: Path) -> None:
