@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 KEEP_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 
+# The chat networks there are, for those who only need to know their names.
+PROVIDER_NAMES = ("chat", "whatsapp")
+
 
 @dataclass(frozen=True, slots=True)
 class App:

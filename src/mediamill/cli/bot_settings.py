@@ -1,0 +1,81 @@
+"""The configuration of a bot from words and files: `reply=echo`, `limits.max_messages=500`, a JSON document."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mediamill.errors import InvalidError
+
+SHORT = {"reply": "reply.by", "prompt": "reply.prompt", "model": "reply.model", "groups": "reply.groups"}
+TEXTS = ("reply.by", "reply.prompt")
+NOTHING = ("", "none", "null")
+
+
+def change_config(before: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """The configuration with these changes; every word that cannot be read is named."""
+    config = copy.deepcopy(dict(before))
+    faults = []
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            faults.append(f"{word!r} is not of the form key=value")
+        else:
+            _put(config, SHORT.get(key, key), text)
+    if faults:
+        raise InvalidError("; ".join(faults), fix="write it like reply=echo limits.max_messages=500")
+    return config
+
+
+def _put(config: dict[str, Any], key: str, text: str) -> None:
+    """What does not fit is refused with the whole configuration, by name."""
+    *path, last = key.split(".")
+    place = config
+    for part in path:
+        inner = place.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise InvalidError(f"{key} goes too deep: {part} is {json.dumps(inner)}")
+        place = inner
+    if path == ["providers"] and text in NOTHING:
+        place.pop(last, None)
+    else:
+        place[last] = _value(key, text)
+
+
+def _value(key: str, text: str) -> Any:
+    if key in TEXTS:
+        return text
+    if key == "reply.model":
+        return None if text in NOTHING else text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file says; - is stdin."""
+    try:
+        text = typer.get_text_stream("stdin").read() if str(path) == "-" else path.read_text()
+        return json.loads(text)
+    except OSError as error:
+        raise InvalidError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"{path} is not JSON: {error}") from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A configuration, or a whole bot as `bots show --json` prints it."""
+    found = read_json(path)
+    if isinstance(found, dict) and isinstance(found.get("config"), dict):
+        found = found["config"]
+    if not isinstance(found, dict):
+        raise InvalidError(
+            f"{path} must hold a JSON object", fix="mediamill bots show NAME --json prints one"
+        )
+    return found

@@ -1,0 +1,253 @@
+"""`mediamill bots`: create, list, show, start, stop, set, delete; conversations and pairing have files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from mediamill.cli import bot_conversations, bot_pairing
+from mediamill.cli.bot_settings import change_config, read_config
+from mediamill.cli.options import Json, Yes, confirm, examples
+from mediamill.cli.session import run
+from mediamill.cli.terminal import clock, one_line, plural, print_fields, print_json, print_table, say, styled
+
+if TYPE_CHECKING:
+    from mediamill.app import App
+    from mediamill.db.connection import Connection
+
+app = typer.Typer(
+    no_args_is_help=True, help="Bots: on which chat networks they are, who answers, and what was said."
+)
+app.command("conversations", epilog=bot_conversations.LIST_EXAMPLES)(bot_conversations.list_conversations)
+app.command("messages", epilog=bot_conversations.MESSAGES_EXAMPLES)(bot_conversations.list_messages)
+app.command("retry", epilog=bot_conversations.RETRY_EXAMPLES)(bot_conversations.retry)
+app.command("qr", epilog=bot_pairing.EXAMPLES)(bot_pairing.show_qr)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The bot.", show_default=False)]
+
+
+@app.command(
+    "create",
+    epilog=examples(
+        "mediamill bots create demo --reply echo",
+        "mediamill bots create family --whatsapp --no-start",
+        'mediamill bots create helper --whatsapp --reply openai --model llama3 --prompt "Answer briefly."',
+    ),
+)
+def create(
+    name: Name,
+    whatsapp: Annotated[bool, typer.Option("--whatsapp", help="On WhatsApp; pair with `bots qr`.")] = False,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="On the chat for trying out (the default if no other is named).")
+    ] = False,
+    reply: Annotated[Literal["none", "echo", "openai", "pi"], typer.Option(help="Who answers.")] = "none",
+    prompt: Annotated[str | None, typer.Option(help="What the one who answers is told first.")] = None,
+    model: Annotated[str | None, typer.Option(help="Its model. Unset: MEDIAMILL_TEXT_MODEL.")] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Answer in groups too.")] = False,
+    start: Annotated[bool, typer.Option(help="Start it.")] = True,
+    config: Annotated[
+        Path | None, typer.Option(help="The configuration as a JSON file instead; - is stdin.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Create a bot, and start it."""
+    given: dict[str, Any] = read_config(config) if config is not None else {}
+    providers = [name for name, wanted in (("whatsapp", whatsapp), ("chat", chat)) if wanted]
+    if providers:
+        given["providers"] = {each: {} for each in providers}
+    said = {
+        "by": reply if reply != "none" else None,
+        "prompt": prompt,
+        "model": model,
+        "groups": groups or None,
+    }
+    answers = {key: value for key, value in said.items() if value is not None}
+    if answers:
+        given["reply"] = {**given.get("reply", {}), **answers}
+
+    async def act(connection: Connection) -> None:
+        from mediamill.conversations import bots
+
+        await bots.create_bot(connection, name, bots.check_config(given, _providers()))
+        if start:
+            await bots.start_bot(connection, name)
+
+    bot = _act(name, act)
+    how = "created and started" if start else f"created; mediamill bots start {name} starts it"
+    pair = f"; pair it: mediamill bots qr {name}" if whatsapp and start else ""
+    print_json(bot) if json else say(f"{name} is {how}{pair}")
+
+
+@app.command("list", epilog=examples("mediamill bots list"))
+def list_bots(json: Json = False) -> None:
+    """All bots and how they are."""
+
+    async def story(opened: App) -> list[dict[str, Any]]:
+        from mediamill.conversations.bots import list_bots
+
+        async with opened.database.connection() as connection:
+            return await list_bots(connection)
+
+    bots = run(story)
+    if json:
+        print_json(bots)
+        return
+    columns = ("bot", "state", "~networks", "answers", ">conversations", ">media at work")
+    rows = [
+        [
+            bot["id"],
+            styled("running" if bot["running"] else "stopped"),
+            networks(bot),
+            bot["config"]["reply"]["by"],
+            bot["conversations"],
+            bot["processing"],
+        ]
+        for bot in bots
+    ]
+    print_table(columns, rows, "no bots; mediamill bots create makes one, and mediamill chat a demo")
+
+
+def networks(bot: dict[str, Any]) -> str:
+    """The chat networks of a bot, with what they say of themselves while it runs."""
+    told = bot["status"] if bot["running"] else {}
+    states = {name: told.get(name, {}).get("state") for name in bot["config"]["providers"]}
+    return ", ".join(f"{name} ({state})" if state else name for name, state in states.items())
+
+
+@app.command("show", epilog=examples("mediamill bots show demo", "mediamill bots show demo --json"))
+def show(name: Name, json: Json = False) -> None:
+    """One bot: its configuration and how it is."""
+
+    async def story(opened: App) -> dict[str, Any]:
+        from mediamill.conversations.bots import show_bot
+
+        async with opened.database.connection() as connection:
+            return await show_bot(connection, name)
+
+    bot = run(story)
+    print_json(bot) if json else print_fields(_fields(bot))
+
+
+def _fields(bot: dict[str, Any]) -> dict[str, Any]:
+    reply, limits = bot["config"]["reply"], bot["config"]["limits"]
+    fields: dict[str, Any] = {
+        "bot": bot["id"],
+        "state": styled("running" if bot["running"] else "stopped"),
+        "created": clock(bot["created_at"]),
+        "conversations": bot["conversations"],
+        "media at work": bot["processing"],
+        "answers": reply["by"] + (", in groups too" if reply["groups"] else ""),
+        "model": reply["model"],
+        "prompt": one_line(reply["prompt"], 200) or None,
+        "limits": f"{limits['max_messages']} messages, {limits['max_characters']} characters in memory",
+    }
+    for name in bot["config"]["providers"]:
+        fields[name] = _status(name, bot)
+    return fields
+
+
+def _status(name: str, bot: dict[str, Any]) -> str:
+    told: dict[str, Any] = bot["status"].get(name, {})
+    status = told if bot["running"] else {"state": "stopped"}
+    me = (status.get("me") or {}).get("identifier")
+    pairing = f"pair it: mediamill bots qr {bot['id']}" if status.get("qr") else None
+    return "; ".join(str(part) for part in (status.get("state"), me, status.get("detail"), pairing) if part)
+
+
+@app.command("start", epilog=examples("mediamill bots start demo"))
+def start(name: Name, json: Json = False) -> None:
+    """It runs from now on, wherever `mediamill up` runs, and after every start of that."""
+
+    async def act(connection: Connection) -> None:
+        from mediamill.conversations.bots import start_bot
+
+        await start_bot(connection, name)
+
+    bot = _act(name, act)
+    print_json(bot) if json else say(f"{name} is started")
+
+
+@app.command("stop", epilog=examples("mediamill bots stop demo"))
+def stop(name: Name, json: Json = False) -> None:
+    """It stops; media at work are finished, and wait for its return."""
+    held = 0
+
+    async def act(connection: Connection) -> None:
+        from mediamill.conversations.bots import stop_bot
+
+        nonlocal held
+        held = await stop_bot(connection, name)
+
+    bot = _act(name, act)
+    waiting = f"; {plural(held, 'media message')} wait for its return" if held else ""
+    print_json({**bot, "held": held}) if json else say(f"{name} is stopped{waiting}")
+
+
+@app.command(
+    "set",
+    epilog=examples(
+        "mediamill bots set demo reply=openai model=llama3 groups=true",
+        'mediamill bots set demo prompt="You are a patient librarian."',
+        "mediamill bots set demo providers.whatsapp={} limits.max_messages=500",
+    ),
+)
+def set_(
+    name: Name,
+    settings: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE…",
+            help="reply, prompt, model, groups, providers.NAME={} (none takes it off), limits.….",
+            show_default=False,
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Change the configuration; a bot that runs is restarted with it."""
+
+    async def act(connection: Connection) -> None:
+        from mediamill.conversations import bots
+
+        before = (await bots.show_bot(connection, name))["config"]
+        config = bots.check_config(change_config(before, settings), _providers())
+        await bots.change_bot(connection, name, config)
+
+    bot = _act(name, act)
+    print_json(bot) if json else say(f"{name} is changed")
+
+
+@app.command("delete", epilog=examples("mediamill bots delete demo --yes"))
+def delete(name: Name, yes: Yes = False, json: Json = False) -> None:
+    """Delete a stopped bot with all its conversations."""
+    confirm(f"Delete the bot {name} with all its conversations?", yes)
+
+    async def story(opened: App) -> None:
+        from mediamill.conversations.bots import delete_bot
+
+        async with opened.database.transaction() as connection:
+            await delete_bot(connection, name)
+
+    run(story)
+    print_json({"id": name}) if json else say(f"{name} is deleted")
+
+
+def _act(name: str, act: Callable[[Connection], Awaitable[None]]) -> dict[str, Any]:
+    """Do it in one transaction; the bot as it is then."""
+
+    async def story(opened: App) -> dict[str, Any]:
+        from mediamill.conversations.bots import show_bot
+
+        async with opened.database.transaction() as connection:
+            await act(connection)
+            return await show_bot(connection, name)
+
+    return run(story)
+
+
+def _providers() -> list[str]:
+    from mediamill.app import PROVIDER_NAMES
+
+    return list(PROVIDER_NAMES)
