@@ -75,9 +75,7 @@ class Ground:
 
     def keeper(self) -> BotKeeper:
         """Another process, as far as the database can tell."""
-        made = BotKeeper(
-            self.database, self.engine, self.enqueuer, self.settings, {"line": self.line}, self
-        )
+        made = BotKeeper(self.database, self.engine, self.enqueuer, self.settings, {"line": self.line}, self)
         self.keepers.append(made)
         return made
 

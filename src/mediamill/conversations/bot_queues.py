@@ -161,7 +161,8 @@ class BotQueuesManager:
     def _accepted(
         self, queue: CorrespondentQueue, message: Message, earlier: Message | None, media: Media | None
     ) -> Message | None:
-        if earlier is None or earlier.id == message.id:  # the same: this very call was answered late
+        same = (message.id, message.accepted_time)
+        if earlier is None or (earlier.id, earlier.accepted_time) == same:  # this very call was answered late
             if media is None:
                 queue.add_message(message)
             return message

@@ -1,0 +1,103 @@
+"""A wire between a process and its database that a test can cut: before a commit, after it, or for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+COMMIT = b"COMMIT;\0"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Wire:
+    """`commits_to_lose`: that many commits never reach the server; `answers_to_lose`: reach it, but nobody hears."""
+
+    server_url: str
+    url: str
+    commits_to_lose: int = 0
+    answers_to_lose: int = 0
+    is_down: bool = False
+    cuts: int = 0
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    def cut(self) -> None:
+        """Every connection ends, and nobody gets through."""
+        self.is_down = True
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        self.is_down = False
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.transport.abort()
+            return
+        server = await _connect(self.server_url)
+        self._open |= {writer, server[1]}
+        try:
+            with contextlib.suppress(ConnectionError):
+                await asyncio.wait(
+                    [
+                        asyncio.create_task(self._ask(reader, server, writer)),
+                        asyncio.create_task(_copy(server[0], writer)),
+                    ],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+        finally:
+            self._open -= {writer, server[1]}
+            writer.transport.abort()
+            server[1].close()
+
+    async def _ask(self, reader: asyncio.StreamReader, server: Streams, client: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            if COMMIT in chunk and self.commits_to_lose:
+                self.commits_to_lose -= 1
+                self.cuts += 1
+                return
+            if COMMIT in chunk and self.answers_to_lose:
+                self.answers_to_lose -= 1
+                self.cuts += 1
+                client.transport.abort()
+                server[1].write(chunk)
+                await server[1].drain()
+                await server[0].read(1)  # it has answered, so it has committed
+                return
+            server[1].write(chunk)
+            await server[1].drain()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while not writer.transport.is_closing() and (chunk := await reader.read(65536)):
+        if not writer.transport.is_closing():
+            writer.write(chunk)
+            await writer.drain()
+
+
+async def _connect(url: str) -> Streams:
+    host, _, port = urlsplit(url).netloc.rpartition("@")[2].partition(":")
+    host = unquote(host)
+    if host.startswith("/"):
+        return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+    return await asyncio.open_connection(host, int(port or 5432))
+
+
+@asynccontextmanager
+async def open_wire(server_url: str, folder: Path) -> AsyncIterator[Wire]:
+    """The same database, through a wire of the test's own."""
+    parts = urlsplit(server_url)
+    user = parts.netloc.rpartition("@")[0]
+    url = parts._replace(netloc=f"{user}@{quote(str(folder), safe='')}:5432").geturl()
+    wire = Wire(server_url, url)
+    server = await asyncio.start_unix_server(wire.talk, folder / ".s.PGSQL.5432")
+    try:
+        yield wire
+    finally:
+        server.close()
+        wire.cut()
