@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from mediamill.db.connection import Database
-from tests.api.serving import Served, serve
-from tests.ui.browser import open_browser, watch_console
+from tests.api.serving import Served
+from tests.ui.browser import watch_console
 from tests.ui.busy import fill
 
 SHOTS = Path(__file__).parents[1] / "screenshots"
@@ -18,20 +16,6 @@ HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\">'&{{7*7}}</td><script>document.title='owned'</script>"
 )
 LIMIT = 30_000
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """The system's browser."""
-    async with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
-    """A server on a fresh database."""
-    async with serve(database, tmp_path) as served:
-        yield served
 
 
 async def test_an_empty_mill_says_what_to_do_next(served: Served, browser: Browser) -> None:

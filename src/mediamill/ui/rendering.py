@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import asyncpg
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -19,6 +20,8 @@ from mediamill.ui.words import FILTERS, PRIORITIES, share
 
 log = logging.getLogger(__name__)
 
+# A text that cannot be in the database cannot be found there either.
+UNSTORABLE = (asyncpg.DataError, UnicodeEncodeError)
 STATUSES: tuple[tuple[type[MediamillError], int], ...] = (
     (NotFoundError, 404),
     (ConflictError, 409),
@@ -51,7 +54,7 @@ class Renderer:
                 async def handle_kindly(request: Request) -> Response:
                     try:
                         return await handle(request)
-                    except (MediamillError, RequestValidationError, *LOST) as error:
+                    except (MediamillError, RequestValidationError, *UNSTORABLE, *LOST) as error:
                         if "text/html" not in request.headers.get("accept", "text/html"):
                             raise
                         return sorry(*_told(error))
@@ -69,7 +72,7 @@ def status_of(error: MediamillError) -> int:
 def _told(error: BaseException) -> tuple[int, str]:
     if isinstance(error, MediamillError):
         return status_of(error), error.message
-    if isinstance(error, RequestValidationError):
+    if isinstance(error, RequestValidationError | asyncpg.DataError | UnicodeEncodeError):
         return 422, "this address is not a good one"
     log.debug("a page cannot reach the database: %s", error)
     return 503, "the database is away; nothing is lost, try again in a moment"
