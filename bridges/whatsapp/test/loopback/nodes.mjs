@@ -11,9 +11,9 @@ export const childBytes = (parent, tag) => Buffer.from(getBinaryNodeChild(parent
 export const seconds = () => String(Math.floor(Date.now() / 1000));
 
 export const bigEndian = (number, length) => {
-    const bytes = Buffer.alloc(length);
-    bytes.writeUIntBE(number, 0, length);
-    return bytes;
+  const bytes = Buffer.alloc(length);
+  bytes.writeUIntBE(number, 0, length);
+  return bytes;
 };
 export const fromBigEndian = (bytes) => Buffer.from(bytes).readUIntBE(0, bytes.length);
 
@@ -23,12 +23,12 @@ export const isLid = (jid) => jid.endsWith('@lid');
 
 const nothing = () => {};
 export const silent = {
-    level: 'silent',
-    trace: nothing,
-    debug: nothing,
-    info: nothing,
-    warn: nothing,
-    error: nothing,
-    fatal: nothing,
-    child: () => silent,
+  level: 'silent',
+  trace: nothing,
+  debug: nothing,
+  info: nothing,
+  warn: nothing,
+  error: nothing,
+  fatal: nothing,
+  child: () => silent,
 };

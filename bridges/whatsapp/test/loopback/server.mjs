@@ -14,35 +14,35 @@ console.info = () => {};
 console.warn = () => {};
 
 async function load(folder) {
-    try {
-        return JSON.parse(await readFile(join(folder, 'state.json'), 'utf8'), BufferJSON.reviver);
-    } catch (error) {
-        if (error.code === 'ENOENT') return {};
-        throw error;
-    }
+  try {
+    return JSON.parse(await readFile(join(folder, 'state.json'), 'utf8'), BufferJSON.reviver);
+  } catch (error) {
+    if (error.code === 'ENOENT') return {};
+    throw error;
+  }
 }
 
 async function save(folder, state) {
-    await writeFile(join(folder, 'state.json.new'), JSON.stringify(state, BufferJSON.replacer));
-    await rename(join(folder, 'state.json.new'), join(folder, 'state.json'));
+  await writeFile(join(folder, 'state.json.new'), JSON.stringify(state, BufferJSON.replacer));
+  await rename(join(folder, 'state.json.new'), join(folder, 'state.json'));
 }
 
 function listen(network, port) {
-    const sockets = new WebSocketServer({ noServer: true });
-    const server = createServer((request, response) => {
-        const serve = request.url.startsWith('/control/')
-            ? control(network, request, response)
-            : network.media.serve(request, response);
-        Promise.resolve(serve).catch((error) => {
-            console.error('loopback: request', error);
-            response.destroy();
-        });
+  const sockets = new WebSocketServer({ noServer: true });
+  const server = createServer((request, response) => {
+    const serve = request.url.startsWith('/control/')
+      ? control(network, request, response)
+      : network.media.serve(request, response);
+    Promise.resolve(serve).catch((error) => {
+      console.error('loopback: request', error);
+      response.destroy();
     });
-    server.on('upgrade', (request, socket, head) => {
-        if (network.faults.use('refuse_connections')) return socket.destroy();
-        return sockets.handleUpgrade(request, socket, head, (client) => network.accept(client));
-    });
-    return new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(server)));
+  });
+  server.on('upgrade', (request, socket, head) => {
+    if (network.faults.use('refuse_connections')) return socket.destroy();
+    return sockets.handleUpgrade(request, socket, head, (client) => network.accept(client));
+  });
+  return new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(server)));
 }
 
 const given = process.argv[2];
@@ -54,19 +54,19 @@ const server = await listen(network, saved.port ?? 0);
 const { port } = server.address();
 
 async function end() {
-    if (given) await save(folder, { ...network.toJSON(), port });
-    else await rm(folder, { recursive: true, force: true });
-    process.exit(0);
+  if (given) await save(folder, { ...network.toJSON(), port });
+  else await rm(folder, { recursive: true, force: true });
+  process.exit(0);
 }
 process.once('SIGTERM', end);
 process.once('SIGINT', end);
 process.stdin.on('end', end).resume(); // whoever started us is gone
 
 console.log(
-    JSON.stringify({
-        socket_url: `ws://127.0.0.1:${port}/ws/chat`,
-        media_origin: `http://127.0.0.1:${port}`,
-        control_url: `http://127.0.0.1:${port}/control`,
-        root_public_key: network.keys.root.public.toString('hex'),
-    }),
+  JSON.stringify({
+    socket_url: `ws://127.0.0.1:${port}/ws/chat`,
+    media_origin: `http://127.0.0.1:${port}`,
+    control_url: `http://127.0.0.1:${port}/control`,
+    root_public_key: network.keys.root.public.toString('hex'),
+  }),
 );
