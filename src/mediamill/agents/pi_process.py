@@ -21,6 +21,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 CHUNK_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 64 << 20  # an event repeats the images of its run
+# These say again, images and all, what other events said: reading them would only take time.
+REPEATS = (b'{"type":"agent_end"', b'{"type":"turn_end"')
 Record = dict[str, Any]
 
 log = logging.getLogger(__name__)
@@ -154,7 +156,7 @@ class PiProcess:
                 raise ValueError(f"a line of more than {LONGEST_LINE_BYTES} bytes")
 
     def _take(self, line: bytes) -> None:
-        if not line.strip():
+        if not line.strip() or line.startswith(REPEATS):
             return
         record = json.loads(line)
         if not isinstance(record, dict):
