@@ -318,6 +318,28 @@ describe('a loopback WhatsApp', { timeout: 180_000 }, () => {
     await client.close();
   });
 
+  it('cuts media short, stalls, and sends them slowly', async () => {
+    const { client, device } = await pair();
+    const faults = [
+      { fail_times: 1, truncate_to: 1000 },
+      { fail_times: 1, stall_after: 1000 },
+      { bytes_per_second: 1_000_000 },
+    ];
+    await wa.post('push', { to: device, from: ANN, kind: 'image', file: photo, id: 'Q1', faults });
+    const { imageMessage } = (await client.message('Q1')).message;
+    const address = `${wa.place.media_origin}${imageMessage.directPath}`;
+    assert.equal((await (await fetch(address)).arrayBuffer()).byteLength, 1000);
+    const stalled = (await fetch(address)).body.getReader();
+    let bytes = 0;
+    while (bytes < 1000) bytes += (await stalled.read()).value.length;
+    const next = stalled.read();
+    assert.deepEqual(await fetchMedia(imageMessage, 'image'), PLAIN);
+    const undecided = Symbol('undecided');
+    assert.equal(await Promise.race([next, undecided]), undecided);
+    await stalled.cancel();
+    await client.close();
+  });
+
   it('drops, refuses and logs out as ordered', async () => {
     const { client, device } = await pair();
     await wa.post('faults', { refuse_connections: 1 });
