@@ -136,6 +136,14 @@ class Ground:
         async with self.database.connection() as connection:
             return [tuple(row) for row in await connection.fetch(sql, *args)]
 
+    async def until_row(self, sql: str, *args: Any) -> None:
+        """Until the statement gives something true."""
+
+        async def true() -> bool:
+            return bool(await self.one(sql, *args))
+
+        await wait_until(true, 30)
+
     async def stored(self, bot_id: str = "bot") -> list[str]:
         """The stored contents, in the true order."""
         sql = "select content from queues where bot_id = $1 order by correspondent_id, id"

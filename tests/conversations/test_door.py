@@ -13,7 +13,7 @@ from mediamill.conversations import bot_queues, records
 from mediamill.conversations.bot_queues import BotQueuesManager, UncertainError
 from mediamill.conversations.model import USER, BadGuidError, Group, Message, Sender
 from mediamill.conversations.records import DatabaseRecords
-from mediamill.db.connection import Database
+from mediamill.db.connection import Database, connect
 from tests.conftest import wait_until
 from tests.conversations.conftest import ANN, Ground, say, send_media
 from tests.conversations.wire import Wire, open_wire
@@ -331,39 +331,32 @@ async def test_what_stays_uncertain_turns_out_and_is_taken_once(
     assert await ground.one("select count(*) from jobs") == 0
 
 
-@pytest.mark.spec("C9")
-async def test_backends_that_are_terminated_all_the_time_lose_nothing_and_double_nothing(
+TERMINATE = """
+    select count(pg_terminate_backend(pid)) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+"""
+
+
+@pytest.mark.spec("C2", "C9")
+async def test_backends_that_are_terminated_at_any_step_lose_nothing_and_double_nothing(
     ground: Ground,
 ) -> None:
     await ground.create()
     queues = manager(ground)
     heard = hear(queues)
-    done = asyncio.Event()
-
-    async def terminate() -> None:
-        while not done.is_set():
-            await ground.one(
-                "select count(pg_terminate_backend(pid)) from pg_stat_activity "
-                "where datname = current_database() and pid <> pg_backend_pid()"
-            )
-
-    near = ground.database
-    own = await Database.open(near.url, connections=1)
-    ground.database = own
-    breaking = asyncio.create_task(terminate())
-    try:
-        for n in range(10):
-            await asyncio.gather(
-                say(queues, f"t{n}", provider_message_id=f"t{n}"),
-                send_media(queues, f"guid-{n}", provider_message_id=f"m{n}"),
-            )
-    finally:
-        done.set()
-        await asyncio.gather(breaking, return_exceptions=True)
-        await own.close()
-        ground.database = near
-    assert sorted(each.content for each in heard) == sorted(f"t{n}" for n in range(10))
-    assert len(list(queues.placeholders())) == 10
-    assert await ground.one("select count(*) from arrivals") == 20
-    assert await ground.one("select count(*) from jobs") == 10
-    assert len({each.id for each in heard} | {each.id for _, each in queues.placeholders()}) == 20
+    other = await connect(ground.database.url)
+    for n in range(20):
+        talk = asyncio.gather(
+            say(queues, f"t{n}", provider_message_id=f"t{n}"),
+            send_media(queues, f"guid-{n}", provider_message_id=f"m{n}"),
+        )
+        for _ in range(n):
+            await asyncio.sleep(0)
+        await other.fetchval(TERMINATE)
+        assert all(await talk)
+    await other.close()
+    assert [each.content for each in heard] == [f"t{n}" for n in range(20)]
+    ids = {each.id for each in heard} | {each.id for _, each in queues.placeholders()}
+    assert len(ids) == 40
+    assert await ground.one("select count(*) from arrivals where id = any ($1)", ids) == 40
+    assert await ground.one("select count(distinct subject_id) from jobs") == 20
