@@ -99,7 +99,9 @@ async def test_a_name_is_taken_once(served: Served) -> None:
     ],
 )
 async def test_a_bot_that_is_not_there_is_not_found(served: Served, method: str, path: str) -> None:
-    body = {"config": {}} if method == "PUT" else {"text": "hello"} if path.endswith("ann/messages") else None
+    body: Any = (
+        {"config": {}} if method == "PUT" else {"text": "hello"} if path.endswith("ann/messages") else None
+    )
     answer = await served.client.request(method, path, json=None if method == "GET" else body)
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_bot"), answer.text
 

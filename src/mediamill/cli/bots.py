@@ -151,7 +151,7 @@ def _fields(bot: dict[str, Any]) -> dict[str, Any]:
 
 def _status(name: str, bot: dict[str, Any]) -> str:
     told: dict[str, Any] = bot["status"].get(name, {})
-    status = told if bot["running"] else {"state": "stopped"}
+    status: dict[str, Any] = told if bot["running"] else {"state": "stopped"}
     me = (status.get("me") or {}).get("identifier")
     pairing = f"pair it: mediamill bots qr {bot['id']}" if status.get("qr") else None
     return "; ".join(str(part) for part in (status.get("state"), me, status.get("detail"), pairing) if part)

@@ -10,8 +10,11 @@ import typer
 
 from mediamill import __version__
 from mediamill.cli import (
+    bots,
     chaos,
+    chat,
     check,
+    config,
     dead,
     doctor,
     events,
@@ -37,15 +40,18 @@ def build_app() -> typer.Typer:
     )
     app.callback(context_settings={"max_content_width": 100})(_root)
     app.command("up", epilog=up.EXAMPLES)(up.up)
+    app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
     app.command("process", epilog=process.EXAMPLES)(process.process)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
+    app.add_typer(bots.app, name="bots")
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
     app.add_typer(workers.app, name="workers")
     app.add_typer(pools.app, name="pools")
     app.add_typer(owners.app, name="owners")
+    app.add_typer(config.app, name="config")
     app.add_typer(models.app, name="models")
     app.command("events", epilog=events.EXAMPLES)(events.follow)
     app.command("check", epilog=check.EXAMPLES)(check.check)

@@ -10,10 +10,12 @@ import signal
 import socket
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from mediamill.cli.options import examples
+from mediamill.cli.server_client import server_url
 from mediamill.cli.terminal import say
 from mediamill.errors import ConflictError
 
@@ -103,7 +105,11 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),
         sweep_staging_forever(
-            app.database, settings.data_folder, settings.staged_keep_hours * 3600, settings.janitor_seconds
+            app.database,
+            settings.data_folder,
+            keep_seconds=settings.staged_keep_hours * 3600,
+            failed_keep_seconds=settings.failed_media_keep_hours * 3600,
+            every_seconds=settings.janitor_seconds,
         ),
     ]
 
@@ -168,7 +174,7 @@ def _greet(server: Server, settings: Settings) -> None:
     say(
         f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it"
     )
-    say('  try it: mediamill jobs add scripted.run \'{"do": "report"}\' --count 5')
+    say("  try it: mediamill chat, or mediamill process FILE")
 
 
 def _already_up(settings: Settings) -> bool:
@@ -177,12 +183,12 @@ def _already_up(settings: Settings) -> bool:
 
     if settings.port == 0:
         return False
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
+    url = server_url(settings)
+    host = urlsplit(url).hostname or ""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.settimeout(2)
         if probe.connect_ex((host, settings.port)) != 0:
             return False
-    url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
     with contextlib.suppress(httpx.HTTPError, ValueError, AttributeError):
         if "pending_jobs" in httpx.get(f"{url}/health", timeout=3, trust_env=False).json():
             say(f"mediamill is up already: {url}")

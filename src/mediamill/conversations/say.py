@@ -229,7 +229,8 @@ def _claimed_type(mime_type: str) -> str:
 
 def _bare_name(filename: str | None) -> str | None:
     """Without the folders that it lay in."""
-    return PurePosixPath(clean_text(filename).replace("\\", "/")).name or None if filename else None
+    name = PurePosixPath(clean_text(filename or "").replace("\\", "/")).name
+    return name if name.strip(".") else None
 
 
 def _now() -> int:

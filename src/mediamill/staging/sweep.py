@@ -1,4 +1,4 @@
-"""The janitor of the staging folder: old files that no job names are deleted."""
+"""The janitor of the staging folders: old files that no job names are deleted, waiting or put aside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mediamill.db.connection import LOST, Database
 from mediamill.engine.watch import subjects_at_work
-from mediamill.staging import staging_folder
+from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,11 @@ async def sweep_staging(database: Database, data_folder: Path, keep_seconds: flo
     The look at the jobs comes after the look at the file's age, so that a file whose job was enqueued meanwhile
     is found named; one that is older than the limit and still has no job lost its job to a crash.
     """
-    old = await asyncio.to_thread(_old_files, staging_folder(data_folder), time.time() - keep_seconds)
+    return await _sweep(database, staging_folder(data_folder), keep_seconds)
+
+
+async def _sweep(database: Database, folder: Path, keep_seconds: float) -> int:
+    old = await asyncio.to_thread(_old_files, folder, time.time() - keep_seconds)
     deleted = 0
     for first in range(0, len(old), BATCH):
         batch = old[first : first + BATCH]
@@ -36,13 +40,24 @@ async def sweep_staging(database: Database, data_folder: Path, keep_seconds: flo
     return deleted
 
 
+async def sweep_failed(database: Database, data_folder: Path, keep_seconds: float) -> int:
+    """Delete files of failed jobs that were kept for another try, unless they are being tried. How many."""
+    return await _sweep(database, failed_folder(data_folder), keep_seconds)
+
+
 async def sweep_staging_forever(
-    database: Database, data_folder: Path, keep_seconds: float, every_seconds: float
+    database: Database,
+    data_folder: Path,
+    *,
+    keep_seconds: float,
+    failed_keep_seconds: float,
+    every_seconds: float,
 ) -> None:
     """The background task of the server."""
     while True:
         try:
             await sweep_staging(database, data_folder, keep_seconds)
+            await sweep_failed(database, data_folder, failed_keep_seconds)
             await sweep_derivatives(database, data_folder)
         except LOST as error:
             log.debug("staging: the database is away: %s", error)
