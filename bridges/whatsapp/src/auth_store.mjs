@@ -21,11 +21,17 @@ export class AuthStore {
   constructor(folder, log) {
     this.#folder = folder;
     this.#log = log;
-    this.keys = {
+    this.keys = this.#makeKeys();
+  }
+
+  /** The keys of one session; when it is forgotten, what still works with them writes nothing any more. */
+  #makeKeys() {
+    const keys = {
       get: (type, ids) => this.#get(type, ids),
-      set: (changes) => this.#inTurn(() => this.#set(changes)),
+      set: (changes) => this.#inTurn(async () => keys === this.keys && this.#set(changes)),
       clear: () => this.clear(),
     };
+    return keys;
   }
 
   /**
@@ -56,6 +62,7 @@ export class AuthStore {
       await rm(this.#folder, { recursive: true, force: true });
       await openFolder(this.#folder);
       this.creds = initAuthCreds();
+      this.keys = this.#makeKeys();
     });
   }
 

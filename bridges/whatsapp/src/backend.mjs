@@ -3,7 +3,7 @@
  * no answer yet. A conversation has one frame on its way at a time, which keeps its order whatever the answers are.
  */
 import WebSocket from 'ws';
-import { backOff, timing } from './timing.mjs';
+import { backOff, pause, timing } from './timing.mjs';
 
 const LONGEST_FRAME = 1024 ** 2;
 
@@ -52,11 +52,19 @@ export class Backend {
     this.#connect();
   }
 
-  stop() {
+  /** Says so, and hangs up. */
+  async stop() {
     this.#isStopped = true;
     for (const timer of this.#timers) clearTimeout(timer);
     for (const { timer } of this.#sent.values()) clearTimeout(timer);
-    this.#socket?.terminate();
+    const socket = this.#socket;
+    if (this.isConnected) {
+      this.sendStatus();
+      const closed = new Promise((resolve) => socket.once('close', resolve));
+      socket.close();
+      await Promise.race([closed, pause(timing.backendGoodbyeSeconds * 1000)]);
+    }
+    socket?.terminate();
   }
 
   /**
@@ -83,7 +91,7 @@ export class Backend {
   }
 
   #pump() {
-    if (!this.isConnected) return;
+    if (!this.isConnected || this.#isStopped) return;
     for (const [conversation, ids] of this.#waiting) {
       if (this.#sent.size >= timing.backendWindow) return;
       if (this.#busy.has(conversation)) continue;

@@ -41,7 +41,7 @@ export class Bot {
 
   /**
    * @param {string} botId
-   * @param {object} bridge secret, data, staging, backend, bridgeId, quota, log
+   * @param {object} bridge secret, data, staging, backend, bridgeId, quota, slots, log
    * @param {unknown} quotaGb
    */
   static async open(botId, bridge, quotaGb) {
@@ -77,8 +77,7 @@ export class Bot {
   async stop() {
     await this.#session.stop();
     await this.#inbox.close();
-    this.#backend.sendStatus();
-    this.#backend.stop();
+    await this.#backend.stop();
   }
 
   logout() {
@@ -115,6 +114,8 @@ export class Bot {
         quota: this.#bridge.quota,
         staging: this.#bridge.staging,
         limitBytes: () => this.#limit,
+        slots: this.#bridge.slots,
+        online: (signal) => this.#session.online(signal),
         groupName,
         askForUpload: (...request) => this.#session.askForUpload(...request),
         offer: (id, conversation) => this.#offer(id, conversation),

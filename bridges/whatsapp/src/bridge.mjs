@@ -4,6 +4,8 @@ import { Bot } from './bot.mjs';
 import { BridgeError } from './bridge_error.mjs';
 import { exclusively } from './lock.mjs';
 import { Quota } from './quota.mjs';
+import { Slots } from './slots.mjs';
+import { timing } from './timing.mjs';
 
 const LONGEST_BOT_ID = 200;
 
@@ -17,7 +19,9 @@ export class Bridge {
    * @param {import('pino').Logger} log
    */
   constructor(settings, log) {
-    this.#shared = { ...settings, log, bridgeId: randomUUID(), quota: new Quota(settings.staging) };
+    const quota = new Quota(settings.staging);
+    const slots = new Slots(timing.downloadsAtOnceOfAll);
+    this.#shared = { ...settings, log, bridgeId: randomUUID(), quota, slots };
   }
 
   /** @param {Record<string, unknown>} request */

@@ -213,5 +213,6 @@ function explain(error, signal) {
   }
   const isRedirect = /redirect/.test(cause.message ?? '');
   const isOfDisk = FILE_CALLS.has(cause.syscall);
-  return new MediaFault(isOfDisk ? 'disk' : 'network', cause.code ?? cause.message ?? 'failed', { final: isRedirect, cause });
+  const what = cause.code ?? cause.message ?? 'failed';
+  return new MediaFault(isOfDisk ? 'disk' : 'network', what, { final: isRedirect, cause });
 }

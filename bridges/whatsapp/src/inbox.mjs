@@ -3,6 +3,7 @@
  * be had. A download never holds up what came after it.
  */
 import { obtainMedia } from './obtain_media.mjs';
+import { Slots } from './slots.mjs';
 import { pause, timing } from './timing.mjs';
 import { translate } from './translate.mjs';
 
@@ -12,8 +13,8 @@ export class Inbox {
   #stop = new AbortController();
   /** Messages are looked at one after the other, so that they keep their order. */
   #looking = Promise.resolve();
-  #waiting = [];
-  #running = 0;
+  #downloading = 0;
+  #ownSlots = new Slots(timing.downloadsAtOnce);
 
   /**
    * @param {object} bot
@@ -21,6 +22,8 @@ export class Inbox {
    * @param {import('./quota.mjs').Quota} bot.quota
    * @param {string} bot.staging
    * @param {() => number} bot.limitBytes
+   * @param {import('./slots.mjs').Slots} bot.slots shared by all bots
+   * @param {(signal: AbortSignal) => Promise<void>} bot.online waits a while for WhatsApp to be reached
    * @param {(group: string) => string | null} bot.groupName
    * @param {(key: object, kind: string, media: object) => Promise<void>} bot.askForUpload
    * @param {(id: string, conversation: string) => void} bot.offer ready for mediamill
@@ -34,7 +37,7 @@ export class Inbox {
 
   /** Files wanted or on their way. */
   get downloading() {
-    return this.#waiting.length + this.#running;
+    return this.#downloading;
   }
 
   /** A message is in the spool. @param {string} id */
@@ -58,36 +61,32 @@ export class Inbox {
     const record = await this.#bot.spool.read(id);
     const found = translate(record, this.#bot.groupName);
     if (!found) return this.#bot.spool.forget(id);
-    if (found.media && !record.outcome) this.#enqueue(id, record, found);
+    if (found.media && !record.outcome) this.#startDownload(id);
     else this.#bot.offer(id, conversationOf(record));
   }
 
-  #enqueue(id, record, found) {
-    this.#waiting.push({ id, record, found });
-    this.#runMore();
-  }
-
-  #runMore() {
-    while (this.#running < timing.downloadsAtOnce && this.#waiting.length && !this.#stop.signal.aborted) {
-      const job = this.#waiting.shift();
-      this.#running += 1;
-      this.#guarded(job.id, () => this.#download(job)).finally(() => {
-        this.#running -= 1;
-        this.#runMore();
-        this.#bot.changed();
-      });
-    }
+  /** A few at a time of each bot, so that no bot fills the slots of all. */
+  #startDownload(id) {
+    this.#downloading += 1;
     this.#bot.changed();
+    const work = () => this.#bot.slots.run(() => this.#guarded(id, () => this.#download(id)));
+    this.#ownSlots.run(work).finally(() => {
+      this.#downloading -= 1;
+      this.#bot.changed();
+    });
   }
 
-  async #download({ id, record, found }) {
-    const { kind, mimeType, media } = found.media;
+  async #download(id) {
+    if (this.#stop.signal.aborted) return;
+    const record = await this.#bot.spool.read(id);
+    const { kind, mimeType, media } = translate(record, this.#bot.groupName).media;
     const outcome = await obtainMedia(
       { guid: record.guid, kind, mimeType, media },
       {
         staging: this.#bot.staging,
         quota: this.#bot.quota,
         limitBytes: this.#bot.limitBytes(),
+        online: () => this.#bot.online(this.#stop.signal),
         askForUpload: () => this.#bot.askForUpload(record.key, kind, media),
         signal: this.#stop.signal,
         log: this.#log,

@@ -14,6 +14,7 @@ import { pause, timing } from './timing.mjs';
  * @param {string} place.staging
  * @param {import('./quota.mjs').Quota} place.quota
  * @param {number} place.limitBytes
+ * @param {() => Promise<void>} place.online waits while there is no network, which is no fault of the file
  * @param {() => Promise<void>} place.askForUpload asks the sender's phone to upload the file again
  * @param {AbortSignal} place.signal
  * @param {import('pino').Logger} place.log
@@ -52,6 +53,7 @@ async function tryInRoom(job, target, place) {
 async function tryRepeatedly(job, target, place, room) {
   let mayAskForUpload = true;
   for (let attempt = 1; ; attempt += 1) {
+    await place.online();
     try {
       return await downloadMedia(job.media, job.kind, target, room, place.signal);
     } catch (error) {

@@ -10,7 +10,7 @@ import { BridgeError } from './bridge_error.mjs';
 import { makeBaileysLog } from './log.mjs';
 import { recordOfReport, recordOfSent, recordOfStanza } from './receive.mjs';
 import { makeDurableRepository } from './signal_repository.mjs';
-import { backOff, timing } from './timing.mjs';
+import { backOff, pause, timing } from './timing.mjs';
 import { whatsapp } from './whatsapp.mjs';
 
 const OUTDATED = 405;
@@ -29,6 +29,8 @@ export class Session {
   #timer = null;
   /** @type {Set<(error: Error) => void>} sends that wait for WhatsApp */
   #sends = new Set();
+  /** @type {Set<() => void>} downloads that wait for the connection */
+  #awaiting = new Set();
   /** @type {WeakMap<Uint8Array, object>} */
   #stanzas = new WeakMap();
 
@@ -110,6 +112,19 @@ export class Session {
     }
   }
 
+  /** Waits a while for the connection: who cannot reach WhatsApp cannot fetch its files either. */
+  async online(signal) {
+    if (this.state === 'connected') return;
+    let opened;
+    const isOpen = new Promise((resolve) => (opened = resolve));
+    this.#awaiting.add(opened);
+    try {
+      await Promise.race([isOpen, pause(timing.downloadOnlineSeconds * 1000, signal)]);
+    } finally {
+      this.#awaiting.delete(opened);
+    }
+  }
+
   /** @param {string} group */
   async groupMetadata(group) {
     if (this.state !== 'connected') return null;
@@ -185,7 +200,9 @@ export class Session {
       const record = await recordOfStanza(stanza, message, bytes, this.#bot.auth.creds.me, repository);
       return record && (await this.#bot.spool.put(record));
     } catch (error) {
-      this.#log.error({ fault: error.message, stack: error.stack }, 'not spooled; disconnecting');
+      this.#log.error({ fault: error.message, stack: error.stack }, 'a message was not spooled');
+      // A message that is itself the fault would come again for ever.
+      if (!error.syscall) return null;
       const socket = this.#socket;
       void socket?.end(new Error(`a message could not be written: ${error.code ?? error.message}`));
       socket?.ws.socket?.terminate();
@@ -208,6 +225,7 @@ export class Session {
   #onUpdate({ connection, qr, lastDisconnect }) {
     if (qr) {
       this.qr = qr;
+      this.#attempt = 0;
       this.#become('pairing');
     }
     if (connection === 'open') this.#onOpen();
@@ -217,6 +235,7 @@ export class Session {
   #onOpen() {
     this.#openedAt = Date.now();
     this.#become('connected');
+    for (const resolve of this.#awaiting) resolve();
     this.#log.info('connected to WhatsApp');
     this.#socket.groupFetchAllParticipating().then(
       (groups) => this.#bot.groupNames.learn(Object.values(groups)),

@@ -12,12 +12,17 @@ export const timing = {
   backendAnswerSeconds: 60,
   backendLaterSeconds: 2,
   backendWindow: 32,
+  backendGoodbyeSeconds: 0.5,
 
   downloadTries: 3,
   downloadPauseSeconds: [2, 4, 8],
   downloadIdleSeconds: 30,
   downloadTotalSeconds: 3600,
+  /** Of one bot, and of all. */
   downloadsAtOnce: 4,
+  downloadsAtOnceOfAll: 16,
+  /** So long a download waits for WhatsApp to be reached before each try. */
+  downloadOnlineSeconds: 300,
   reuploadSeconds: 20,
   /** WhatsApp itself ends at 2 GB. */
   largestMediaBytes: 2 ** 31 + 2 ** 24,

@@ -92,6 +92,16 @@ describe('the auth store', () => {
     assert.deepEqual(await readdir(folder), []);
     assert.equal(store.creds.me, undefined);
   });
+
+  it('takes nothing more from who still works with the keys of a forgotten session', async () => {
+    const store = await open();
+    const { keys } = store;
+    await store.clear();
+    await keys.set({ session: { a: { old: true } } });
+    assert.deepEqual(await readdir(folder), []);
+    await store.keys.set({ session: { a: { old: false } } });
+    assert.equal((await store.keys.get('session', ['a'])).a.old, false);
+  });
 });
 
 describe('a kill -9 of the auth store', () => {

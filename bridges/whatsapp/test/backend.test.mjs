@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  backend.stop();
+  await backend.stop();
   Object.assign(timing, usual);
   await mediamill.stop();
 });

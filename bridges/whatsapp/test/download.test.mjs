@@ -223,6 +223,7 @@ describe('a media file', () => {
       staging,
       quota: new Quota(staging),
       limitBytes: GIGABYTE,
+      online: async () => {},
       askForUpload,
       signal: new AbortController().signal,
       log,

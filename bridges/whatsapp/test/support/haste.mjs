@@ -9,6 +9,7 @@ Object.assign(timing, {
   backendLaterSeconds: 0.05,
   downloadPauseSeconds: [0.02, 0.04, 0.08],
   downloadIdleSeconds: 2,
+  downloadOnlineSeconds: 20,
   reuploadSeconds: 3,
   brokenDiskSeconds: 0.05,
 });
