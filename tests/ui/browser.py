@@ -31,10 +31,10 @@ def browser_path() -> str:
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Browser]:
+async def open_browser(*more: str) -> AsyncIterator[Browser]:
     """One for a block."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=browser_path(), args=[*ARGUMENTS, *more])
         try:
             yield browser
         finally:

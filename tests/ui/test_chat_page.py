@@ -1,0 +1,435 @@
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from mediamill.conversations import bots
+from mediamill.conversations.bots import BotConfig
+from mediamill.conversations.model import BOT
+from tests.conftest import wait_until
+from tests.ui.browser import open_browser, watch_console
+from tests.ui.talking import Talking
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+LIMIT = 30_000
+VOICE = {"name": "note.ogg", "mimeType": "audio/ogg", "buffer": b"OggS and so on"}
+DROP = """([target, name, type]) => {
+    const carried = new DataTransfer();
+    carried.items.add(new File(["some bytes"], name, { type: "image/png" }));
+    const told = { dataTransfer: carried, clipboardData: carried, bubbles: true, cancelable: true };
+    const event = type === "paste" ? new ClipboardEvent(type, told) : new DragEvent(type, told);
+    document.querySelector(target).dispatchEvent(event);
+}"""
+
+
+async def open_chat(talking: Talking, browser: Browser, *, by: str = "none") -> Page:
+    """A bot that runs, and a page on which one can talk to it."""
+    await talking.create("anna", by=by)
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
+    await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
+    await page.evaluate("window.stayed = true")
+    return page
+
+
+async def send_file(page: Page, file: object, caption: str = "") -> None:
+    await page.locator("#files").set_input_files(file)  # type: ignore[arg-type]
+    await expect(page.locator("#chosen li")).to_have_count(1)
+    await page.locator("#text").fill(caption)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#chosen li")).to_have_count(0)
+
+
+async def top_of(page: Page, row: str) -> float:
+    place = await page.locator(row).bounding_box()
+    assert place is not None
+    return place["y"]
+
+
+@pytest.mark.spec("C4")
+async def test_a_placeholder_shows_its_progress_and_becomes_text_without_a_reload(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser, by="echo")
+    complaints = watch_console(page)
+    await send_file(page, VOICE, "listen to this")
+    bubble = page.locator("#messages .mine")
+    await expect(bubble).to_contain_text("Voice note", timeout=LIMIT)
+    await expect(bubble).to_contain_text("note.ogg")
+    await expect(bubble).to_contain_text("listen to this")
+    await expect(bubble).to_contain_text("Waiting for its turn…")
+    await expect(page.locator("#sending li")).to_have_count(0)
+    [job] = await talking.claim()
+    await talking.report(job, 40)
+    await expect(bubble).to_contain_text("Listening…", timeout=LIMIT)
+    await expect(bubble.locator("progress")).to_have_attribute("value", "40", timeout=LIMIT)
+    await talking.report(job, 80)
+    await expect(bubble.locator("progress")).to_have_attribute("value", "80", timeout=LIMIT)
+    await page.locator("#text").fill("and this is said meanwhile")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .theirs")).to_contain_text("said meanwhile", timeout=LIMIT)
+    await talking.ground.finish(job, text="Hello from the garden.")
+    await expect(bubble.first).to_contain_text("Hello from the garden.", timeout=LIMIT)
+    await expect(bubble.locator("progress")).to_have_count(0)
+    await expect(page.locator("#messages .theirs").nth(1)).to_contain_text(
+        "Hello from the garden.", timeout=LIMIT
+    )
+    assert await page.evaluate("window.stayed") is True
+    assert complaints == []
+
+
+async def test_live_means_told_not_only_asked_now_and_then(talking: Talking, browser: Browser) -> None:
+    script = (await talking.served.client.get("/static/chat.js")).text
+    assert "POLL_MILLISECONDS = 5000" in script
+
+    async def without_the_poll(route: Route) -> None:
+        slow = script.replace("POLL_MILLISECONDS = 5000", "POLL_MILLISECONDS = 1e9")
+        await route.fulfill(content_type="text/javascript", body=slow)
+
+    await talking.create("anna")
+    page = await browser.new_page()
+    await page.route("**/static/chat.js", without_the_poll)
+    async with page.expect_response(lambda answer: "part=live" in answer.url):  # the stream of events is open
+        await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
+    for number in range(3):
+        await talking.write(f"number {number}", provider="chat", correspondent="guest-1")
+        await expect(page.locator("#messages li").nth(number)).to_contain_text(
+            f"number {number}", timeout=LIMIT
+        )
+
+
+async def test_failed_media_tell_why_and_are_tried_again_from_the_page(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser)
+    await send_file(page, SAMPLES / "photo.jpg", "the garden")
+    [job] = await talking.claim()
+    await talking.ground.fail(job, "the picture has no pixels", notice="[Nothing to be seen]")
+    bubble = page.locator("#messages .mine")
+    await expect(bubble.locator(".error")).to_have_text("the picture has no pixels", timeout=LIMIT)
+    await expect(bubble).to_contain_text("Photo photo.jpg")
+    await page.get_by_role("button", name="Try photo photo.jpg again").click()
+    await expect(bubble).to_contain_text("Waiting for its turn…", timeout=LIMIT)
+    await expect(bubble.locator(".error")).to_have_count(0)
+    [again] = await talking.claim()
+    await talking.ground.finish(again, text="A lawn and a table.")
+    await expect(bubble).to_contain_text("A lawn and a table.", timeout=LIMIT)
+    await expect(bubble).not_to_contain_text("Nothing to be seen")
+    assert await page.evaluate("window.stayed") is True
+
+
+async def test_a_failed_answer_tells_why_and_is_tried_again(talking: Talking, browser: Browser) -> None:
+    page = await open_chat(talking, browser)
+    await page.locator("#text").fill("are you there?")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
+    await talking.served.run(
+        "insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, error) "
+        "values ('anna', 'chat', 'guest-1', 1, 'are you there?', 'failed', 'the model is <b>asleep</b>')"
+    )
+    await page.reload()
+    await expect(page.locator(".trouble")).to_contain_text("No answer: the model is <b>asleep</b>")
+    async with talking.served.database.transaction() as connection:
+        await bots.change_bot(connection, "anna", BotConfig.model_validate({"reply": {"by": "echo"}}))
+    await page.get_by_role("button", name="Try to answer again").click()
+    await expect(page.locator("#messages .theirs")).to_contain_text("You said: are you there?", timeout=LIMIT)
+    await expect(page.locator(".trouble")).to_have_count(0, timeout=LIMIT)
+
+
+async def test_an_upload_that_fails_says_so_where_it_happened_and_is_sent_once(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser)
+    await page.route("**/media?**", lambda route: route.abort())
+    await send_file(page, VOICE)
+    waiting = page.locator("#sending li")
+    await expect(waiting.get_by_role("alert")).to_contain_text("The connection was lost", timeout=LIMIT)
+    await page.unroute("**/media?**")
+    await waiting.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
+    await expect(waiting).to_have_count(0, timeout=LIMIT)
+    assert await talking.served.one("select count(*) from arrivals where guid is not null") == 1
+
+
+async def test_an_answer_that_was_lost_does_not_make_two_messages(talking: Talking, browser: Browser) -> None:
+    page = await open_chat(talking, browser)
+
+    async def lose_the_answer(route: Route) -> None:
+        if route.request.method == "POST":
+            await route.fetch()
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await page.route("**/chat/guest-1", lose_the_answer)
+    await page.locator("#text").fill("only once")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
+    await expect(page.locator("#sending li")).to_have_count(0, timeout=LIMIT)
+    await page.unroute("**/chat/guest-1")
+    await page.locator("#text").fill("the next")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
+
+
+async def test_a_stopped_bot_is_started_from_the_chat_and_what_waits_goes(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser)
+    async with talking.served.database.transaction() as connection:
+        await bots.stop_bot(connection, "anna")
+    await expect(page.locator("#talk-state")).to_contain_text("stopped", timeout=LIMIT)
+    await page.locator("#text").fill("wake up")
+    await page.keyboard.press("Enter")
+    waiting = page.locator("#sending li")
+    await expect(waiting.get_by_role("alert")).to_contain_text("does not run", timeout=LIMIT)
+    await page.get_by_role("button", name="Start").click()
+    await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
+    await waiting.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#messages .mine")).to_contain_text("wake up", timeout=LIMIT)
+    assert await page.evaluate("window.stayed") is True
+
+
+async def test_files_are_dropped_pasted_thrown_out_and_several_sent_at_once(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser)
+    await page.evaluate(DROP, ["#scroller", "dropped.png", "dragenter"])
+    await expect(page.locator(".dropzone")).to_be_visible()
+    await page.evaluate(DROP, ["#scroller", "dropped.png", "drop"])
+    await expect(page.locator(".dropzone")).to_be_hidden()
+    await page.evaluate(DROP, ["#text", "pasted.png", "paste"])
+    await page.evaluate(DROP, ["#scroller", "wrong.png", "drop"])
+    await page.get_by_role("button", name="Do not send wrong.png").click()
+    await expect(page.locator("#chosen li")).to_have_count(2)
+    await expect(page.locator("#text")).to_be_focused()
+    await page.keyboard.type("two pictures")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
+    await expect(page.locator("#messages")).to_contain_text("dropped.png")
+    await expect(page.locator("#messages")).to_contain_text("pasted.png")
+    assert (await page.locator("#messages").inner_text()).count("two pictures") == 1
+    await expect(page.locator("#sending li")).to_have_count(0)
+
+
+async def test_a_voice_note_is_recorded_and_sent(talking: Talking) -> None:
+    await talking.create("anna")
+    fake = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    async with open_browser(*fake) as with_microphone:
+        page = await with_microphone.new_page()
+        await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
+        await page.get_by_role("button", name="Record a voice note").click()
+        stop = page.get_by_role("button", name="Stop and send the voice note")
+        await expect(stop).to_be_visible(timeout=LIMIT)
+        await stop.click()
+        await expect(page.locator("#messages .mine")).to_contain_text("Voice note voice note.", timeout=LIMIT)
+        await page.get_by_role("button", name="Record a voice note").click()
+        await expect(stop).to_be_visible(timeout=LIMIT)
+        await page.keyboard.press("Escape")
+        await expect(stop).to_have_count(0)
+        await expect(page.locator("#messages li")).to_have_count(1)
+    [job] = await talking.claim()
+    assert job.mime_type is not None
+    assert job.mime_type.startswith("audio/")
+
+
+async def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(
+    talking: Talking, browser: Browser
+) -> None:
+    await talking.create("anna", runs=False)
+    for number in range(130):
+        await talking.write(f"message {number}", ago_seconds=1000 - number)
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    rows = page.locator("#messages li")
+    await expect(rows).to_have_count(50)
+    await expect(rows.last).to_be_in_viewport()
+    await page.evaluate("document.getElementById('scroller').scrollTop = -500")
+    await expect(page.locator("#m110")).to_be_in_viewport()
+    before = await top_of(page, "#m110")
+    await talking.write("something new at the bottom")
+    await expect(rows.last).to_contain_text("something new", timeout=LIMIT)
+    assert abs(await top_of(page, "#m110") - before) < 1
+    await expect(page.get_by_role("button", name="New messages")).to_be_visible()
+    await page.evaluate("document.getElementById('scroller').scrollTop = -1e6")
+    await expect(rows).to_have_count(101, timeout=LIMIT)
+    await expect(page.locator("#m81")).to_be_in_viewport()
+    await page.evaluate("document.getElementById('scroller').scrollTop = -1e6")
+    await expect(rows).to_have_count(131, timeout=LIMIT)
+    await expect(page.locator("#older a")).to_have_count(0)
+    assert await page.locator(".day").count() == await page.evaluate(
+        "new Set([...document.querySelectorAll('#messages li')].map("
+        "(row) => new Date(row.dataset.at * 1000).toDateString())).size"
+    )
+    await page.get_by_role("button", name="New messages").click()
+    await expect(rows.last).to_be_in_viewport()
+    await expect(page.get_by_role("button", name="New messages")).to_be_hidden()
+    await talking.write("and more")
+    await expect(rows.last).to_contain_text("and more", timeout=LIMIT)
+    await expect(rows.last).to_be_in_viewport()
+    assert complaints == []
+
+
+async def test_a_text_that_fills_in_above_moves_nothing_that_is_read(
+    talking: Talking, browser: Browser
+) -> None:
+    await talking.create("anna", runs=False)
+    guid = await talking.write("", mime_type="audio/ogg")
+    for number in range(40):
+        await talking.write(f"message {number}")
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    await page.evaluate("document.getElementById('scroller').scrollTop = -400")
+    before = await top_of(page, "#m25")
+    await talking.settle(guid, "a long story\n" * 12)
+    await expect(page.locator("#m1")).to_contain_text("a long story", timeout=LIMIT)
+    assert abs(await top_of(page, "#m25") - before) < 1
+
+
+async def test_long_texts_are_folded_and_stay_unfolded(talking: Talking, browser: Browser) -> None:
+    await talking.create("anna", runs=False)
+    await talking.write("word " * 1000 + "the end")
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    await expect(page.get_by_text("the end")).to_be_hidden()
+    await page.get_by_text("Show all").click()
+    await expect(page.get_by_text("the end")).to_be_visible()
+    await talking.write("something after it")
+    await expect(page.locator("#messages li")).to_have_count(2, timeout=LIMIT)
+    await expect(page.get_by_text("the end")).to_be_visible()
+
+
+async def test_the_chat_goes_without_javascript(talking: Talking, browser: Browser) -> None:
+    await talking.create("anna", by="echo")
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/chat")
+    await page.get_by_label("Message", exact=True).fill("plain\nold form")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("#messages .mine .text")).to_have_text("plain\nold form")
+
+    async def is_answered() -> bool:
+        await page.get_by_role("link", name="Look for new messages").click()
+        return await page.locator("#messages .theirs").count() == 1
+
+    await wait_until(is_answered)
+    await expect(page.locator("#choose")).to_be_hidden()
+    for number in range(60):
+        await talking.served.client.post(page.url, content=f"text=number+{number}")
+    await page.goto(page.url)
+    await expect(page.locator("#messages li").last).to_be_in_viewport()
+    await page.get_by_role("link", name="Older messages").click()
+    await page.get_by_role("link", name="Back to the newest messages").click()
+    await expect(page.locator("#messages li")).to_have_count(50)
+
+
+async def test_the_chat_goes_with_the_keyboard_alone(talking: Talking, browser: Browser) -> None:
+    page = await open_chat(talking, browser)
+    await expect(page.locator("#text")).to_be_focused()
+    await page.keyboard.type("one")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("two")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .text")).to_have_text("one\ntwo", timeout=LIMIT)
+    await expect(page.locator("#text")).to_have_value("")
+    await expect(page.locator("#text")).to_be_focused()
+    await page.keyboard.press("Enter")
+    async with page.expect_file_chooser() as choosing:
+        await page.keyboard.press("Shift+Tab")
+        await page.keyboard.press("Enter")
+    await (await choosing.value).set_files(VOICE)  # type: ignore[arg-type]
+    await expect(page.locator("#text")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
+    for _ in range(2):
+        await page.keyboard.press("Shift+Tab")
+    await expect(page.locator("#scroller")).to_be_focused()
+
+
+HOSTILE = (
+    "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>{{7*7}}</li></ol>",
+    "javascript:alert(1) <a href='javascript:alert(1)'>x</a> https://example.org/\"onmouseover=\"x",
+    "\u202eevil\u202c \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 mixed with latin",
+    "W" * 5000,
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f1e9\U0001f1ea " + "\U0001f600" * 300,
+    "nul\0here \ud800 and \x07 bells \x1b[31m",
+    "Z" + "\u0300\u0301\u0302\u0489" * 60 + "algo",
+    "\n" * 400 + "far below",
+)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_what_strangers_write_and_call_themselves_is_harmless(
+    talking: Talking, browser: Browser, width: int
+) -> None:
+    await talking.create("anna", runs=False)
+    for number, text in enumerate(HOSTILE):
+        nasty = text.replace("\n", " ")[:200] if number != 5 else text
+        await talking.write(text, name=nasty, correspondent="x/../?#%", filename=nasty, mime_type="image/png")
+        await talking.write(text, name=nasty, correspondent="x/../?#%", source=BOT)
+    page = await browser.new_page(viewport={"width": width, "height": 900})
+    complaints = watch_console(page)
+    await page.goto(f"{talking.served.url}/bots/anna")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await page.locator(".talks a").click()
+    await expect(page.locator("#messages > li")).to_have_count(2 * len(HOSTILE))
+    await expect(page.locator("#messages")).to_contain_text("{{7*7}}")
+    assert await page.locator("main img, main script, #messages a:not([href^='https://'])").count() == 0
+    assert await page.locator("#messages a").first.get_attribute("href") == "https://example.org/"
+    for box in await page.locator(".bubble").all():
+        place = await box.bounding_box()
+        assert place is not None
+        assert place["x"] >= 0
+        assert place["x"] + place["width"] <= width
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await talking.write("still live", correspondent="x/../?#%")
+    await expect(page.locator("#messages > li").last).to_contain_text("still live", timeout=LIMIT)
+    assert "owned" not in await page.title()
+    assert complaints == []
+
+
+async def test_a_lost_connection_shows_and_what_came_meanwhile_comes_in(
+    talking: Talking, browser: Browser
+) -> None:
+    page = await open_chat(talking, browser)
+    await page.route("**/chat/guest-1?**", lambda route: route.abort())
+    await talking.write("said in between", provider="chat", correspondent="guest-1")
+    await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=LIMIT)
+    await page.unroute("**/chat/guest-1?**")
+    await expect(page.locator("#messages")).to_contain_text("said in between", timeout=LIMIT)
+    await expect(page.get_by_text("Connection lost")).to_be_hidden()
+
+
+async def test_after_a_long_sleep_the_page_begins_anew_without_a_gap(
+    talking: Talking, browser: Browser
+) -> None:
+    await talking.create("anna", runs=False)
+    await talking.write("the first")
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    await page.route("**/ann%40example?**", lambda route: route.abort())
+    await asyncio.gather(*(talking.write(f"message {number}") for number in range(120)))
+    await page.unroute("**/ann%40example?**")
+    await expect(page.locator("#messages li").last).to_have_attribute("data-id", "121", timeout=LIMIT)
+    ids = await page.locator("#messages li").evaluate_all(
+        "(rows) => rows.map((row) => Number(row.dataset.id))"
+    )
+    assert ids == list(range(ids[0], 122))
+
+
+async def test_ones_own_conversation_is_kept_by_a_cookie(talking: Talking, browser: Browser) -> None:
+    await talking.create("anna", runs=False)
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/chat")
+    first = page.url
+    assert re.search("/chat/guest-[0-9a-f]{8}$", first)
+    await page.goto(f"{talking.served.url}/bots/anna/chat")
+    assert page.url == first
+    other = await browser.new_page()
+    await other.goto(f"{talking.served.url}/bots/anna/chat")
+    assert other.url != first
