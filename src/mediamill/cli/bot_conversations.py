@@ -111,7 +111,7 @@ def media_words(message: dict[str, Any]) -> list[Text]:
     if media["state"] == "failed":
         words.append(Text(f"failed: {one_line(media['failed_reason'], 200)} ", style="red"))
     elif media["state"] != "done":
-        percent = f" {media['percent']} %" if media["percent"] is not None else ""
+        percent = f" {media['percent']:.0f} %" if media["percent"] is not None else ""
         words += [styled(media["state"]), Text(f"{percent} ")]
     return words
 

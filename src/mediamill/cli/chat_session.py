@@ -56,7 +56,7 @@ class Exchange:
         if self.message is None:
             return f"{self.file}  sending {self.sent_percent} %"
         media = self.message["media"]
-        percent = f" {media['percent']} %" if media["percent"] is not None else ""
+        percent = f" {media['percent']:.0f} %" if media["percent"] is not None else ""
         return f"{self.file}  {media['state']}{percent}"
 
 

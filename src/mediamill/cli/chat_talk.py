@@ -121,11 +121,10 @@ async def _typed_lines(screen: LiveScreen) -> AsyncIterator[str]:
     import termios
 
     before = termios.tcgetattr(sys.stdin)
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401 - arrow keys, and what is typed so far
+    begin = _prepare(screen)
     try:
         while True:
-            screen.begin_prompt()
+            begin()
             line = await _in_thread(lambda: input(PROMPT))
             if line is None:
                 return
@@ -133,6 +132,16 @@ async def _typed_lines(screen: LiveScreen) -> AsyncIterator[str]:
             yield line
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _prepare(screen: LiveScreen) -> Callable[[], None]:
+    """Arrow keys, and what is typed so far, if Python has readline; it says itself when the prompt is there."""
+    try:
+        import readline
+    except ImportError:
+        return screen.begin_prompt
+    readline.set_startup_hook(screen.begin_prompt)
+    return lambda: None
 
 
 async def _piped_lines() -> AsyncIterator[str]:

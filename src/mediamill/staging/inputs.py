@@ -45,6 +45,7 @@ def end_input(data_folder: Path, payload: Mapping[str, Any], *, keep: bool) -> N
                 if keep:
                     aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     staged.replace(aside)
+                    os.utime(aside)  # it is kept for a while from now on
                 else:
                     aside.unlink(missing_ok=True)
                     staged.unlink()

@@ -1,0 +1,148 @@
+"""`mediamill bots`: made, looked at, changed, paired."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediamill.cli.bot_settings import change_config
+from mediamill.db.connection import Database
+from mediamill.errors import InvalidError
+from tests.cli.conftest import Mediamill
+
+
+async def _bot(mediamill: Mediamill, name: str = "demo") -> Any:
+    return (await mediamill("bots", "show", name, "--json")).json
+
+
+async def test_a_bot_is_created_listed_stopped_started_and_deleted(mediamill: Mediamill) -> None:
+    said = await mediamill("bots", "create", "demo", "--reply", "echo")
+    assert (said.code, said.out) == (0, "demo is created and started\n")
+    bot = await _bot(mediamill)
+    assert (bot["running"], bot["config"]["reply"]["by"]) == (True, "echo")
+    assert bot["config"]["providers"] == {"chat": {}}
+    listed = (await mediamill("bots", "list")).out
+    assert "demo" in listed
+    assert "running" in listed
+    assert (await mediamill("bots", "stop", "demo")).out == "demo is stopped\n"
+    assert (await mediamill("bots", "start", "demo", "--json")).json["running"] is True
+    refused = await mediamill("bots", "delete", "demo", "--yes")
+    assert refused.code == 1
+    assert "fix: mediamill bots stop demo" in refused.err
+    await mediamill("bots", "stop", "demo")
+    assert (await mediamill("bots", "delete", "demo", "--yes")).out == "demo is deleted\n"
+    assert (await mediamill("bots", "list", "--json")).json == []
+    assert "mediamill bots create" in (await mediamill("bots", "list")).out
+
+
+async def test_all_options_of_create_reach_the_configuration(mediamill: Mediamill) -> None:
+    words = ("--whatsapp", "--chat", "--reply", "openai", "--model", "m", "--prompt", "be brief", "--groups")
+    said = await mediamill("bots", "create", "helper", *words, "--no-start")
+    assert said.out == "helper is created; mediamill bots start helper starts it\n"
+    bot = await _bot(mediamill, "helper")
+    assert bot["running"] is False
+    assert set(bot["config"]["providers"]) == {"chat", "whatsapp"}
+    assert bot["config"]["reply"] == {"by": "openai", "model": "m", "prompt": "be brief", "groups": True}
+    shown = (await mediamill("bots", "show", "helper")).out
+    assert "openai, in groups too" in shown
+    assert "be brief" in shown
+
+
+async def test_a_bot_is_made_from_the_file_of_another(mediamill: Mediamill, tmp_path: Path) -> None:
+    await mediamill("bots", "create", "demo", "--reply", "echo", "--prompt", "hm")
+    file = tmp_path / "bot.json"
+    file.write_text((await mediamill("bots", "show", "demo", "--json")).out)
+    await mediamill("bots", "create", "twin", "--config", file, "--groups")
+    reply = (await _bot(mediamill, "twin"))["config"]["reply"]
+    assert (reply["by"], reply["prompt"], reply["groups"]) == ("echo", "hm", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("create", "Demo"), "cannot be the name of a bot"),
+        (("create", "demo"), "there is a bot demo already"),
+        (("create", "new", "--config", "nowhere.json"), "cannot read nowhere.json"),
+        (("show", "nobody"), "there is no bot nobody"),
+        (("start", "nobody"), "there is no bot nobody"),
+        (("stop", "nobody"), "there is no bot nobody"),
+        (("set", "nobody", "reply=echo"), "there is no bot nobody"),
+        (("delete", "nobody", "--yes"), "there is no bot nobody"),
+        (("conversations", "nobody"), "there is no bot nobody"),
+        (("messages", "nobody", "chat", "ann"), "there is no bot nobody"),
+        (("messages", "demo", "chat", "ann"), "has no conversation with ann"),
+        (("retry", "demo", "chat", "ann", "1"), "has no conversation with ann"),
+        (("qr", "nobody"), "there is no bot nobody"),
+        (("qr", "demo"), "on no network that needs pairing"),
+        (("qr", "demo", "--provider", "smoke"), "is not on smoke"),
+        (("set", "demo", "reply"), "'reply' is not of the form key=value"),
+        (("set", "demo", "reply=magic"), "reply.by"),
+        (("set", "demo", "providers.smoke={}"), "unknown provider smoke"),
+        (("set", "demo", "providers.chat=none"), "a bot needs a provider"),
+        (("set", "demo", "limits.max_messages=0", "colour=red"), "colour"),
+    ],
+)
+async def test_a_mistake_is_told_and_changes_nothing(
+    mediamill: Mediamill, words: tuple[str, ...], complaint: str
+) -> None:
+    await mediamill("bots", "create", "demo")
+    before = (await mediamill("bots", "list", "--json")).json
+    refused = await mediamill("bots", *words)
+    assert (refused.code, refused.out) == (1, "")
+    assert complaint in refused.err
+    assert (await mediamill("bots", "list", "--json")).json == before
+
+
+async def test_settings_are_changed_by_short_and_long_names(mediamill: Mediamill) -> None:
+    await mediamill("bots", "create", "demo")
+    words = (
+        "reply=openai",
+        "model=42",
+        "groups=true",
+        "limits.max_messages=7",
+        "prompt=7",
+        "providers.whatsapp={}",
+    )
+    assert (await mediamill("bots", "set", "demo", *words)).code == 0
+    config = (await _bot(mediamill))["config"]
+    assert config["reply"] == {"by": "openai", "model": "42", "groups": True, "prompt": "7"}
+    assert config["limits"]["max_messages"] == 7
+    assert set(config["providers"]) == {"chat", "whatsapp"}
+    await mediamill("bots", "set", "demo", "model=none", "providers.chat=none")
+    config = (await _bot(mediamill))["config"]
+    assert (config["reply"]["model"], set(config["providers"])) == (None, {"whatsapp"})
+
+
+def test_a_key_that_goes_too_deep_is_named() -> None:
+    with pytest.raises(InvalidError, match=r"reply.by.more goes too deep"):
+        change_config({"reply": {"by": "echo"}}, ["reply.by.more=1"])
+
+
+async def test_the_code_is_drawn_until_the_bot_is_paired(mediamill: Mediamill, database: Database) -> None:
+    await mediamill("bots", "create", "family", "--whatsapp")
+
+    async def tell(status: dict[str, Any]) -> None:
+        async with database.connection() as connection:
+            sql = "update bots set status = jsonb_build_object('whatsapp', $1::jsonb)"
+            await connection.execute(sql, json.dumps(status))
+            await connection.execute(
+                "insert into events (topic, subject, data) values ('bot.changed', 'family', '{}')"
+            )
+
+    await tell({"state": "pairing", "qr": "2@one", "me": None, "detail": None})
+    waited = await mediamill("bots", "qr", "family", "--wait", "0")
+    assert waited.code == 1
+    assert "was not paired within 0 s" in waited.err
+    assert waited.out.count("▄") + waited.out.count("▀") + waited.out.count("█") > 100
+    pairing = asyncio.create_task(mediamill("bots", "qr", "family", "--json"))
+    await tell({"state": "connected", "qr": None, "me": {"identifier": "49123", "display_name": "Family"}})
+    said = await asyncio.wait_for(pairing, 60)
+    assert said.code == 0
+    assert json.loads(said.out.splitlines()[-1])["state"] == "connected"
+    assert (await mediamill("bots", "qr", "family")).out == "paired as Family 49123\n"
+    await mediamill("bots", "stop", "family")
+    assert "fix: mediamill bots start family" in (await mediamill("bots", "qr", "family")).err
