@@ -71,3 +71,17 @@ async def test_without_an_address_of_a_model_the_answer_fails_for_good_and_says_
     with pytest.raises(GiveUpError) as caught:
         await answerer.answer("bot/line/ann", [], "hello")
     assert "MEDIAMILL_OPENAI_URL" in str(caught.value.fix)
+
+
+async def test_two_bots_may_have_two_models(server: OpenAiServer, tmp_path: Path) -> None:
+    install_pi(Settings(data=ROOT / ".cache"), print)
+    (tmp_path / "tools").symlink_to(ROOT / ".cache" / "tools")
+    answerers = Answerers(Settings(data=tmp_path, openai_url=f"{server.url}/v1"))
+    try:
+        for thread, model in (("a", "one"), ("b", "two"), ("c", "one")):
+            answerer = answerers.of(ReplyConfig(by="pi", model=model))
+            assert answerer is not None
+            assert await answerer.answer(thread, [], "hello") == "you said: hello"
+            assert server.seen[-1].json()["model"] == model
+    finally:
+        await answerers.close()

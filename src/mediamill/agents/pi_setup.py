@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -44,11 +45,13 @@ def install_pi(settings: Settings, tell: Callable[[str], None] = lambda _: None)
 
 
 def configure_pi(settings: Settings) -> Path:
-    """Write pi's configuration from our settings; its folder."""
-    folder = pi_folder(settings) / "config"
+    """Write pi's configuration from our settings; its folder, one for each configuration that is in use."""
+    models, preferences = {"providers": {PROVIDER: _provider(settings)}}, _preferences(settings)
+    name = hashlib.sha256(json.dumps([models, preferences]).encode()).hexdigest()[:16]
+    folder = pi_folder(settings) / "config" / name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write(folder / "models.json", {"providers": {PROVIDER: _provider(settings)}})
-    _write(folder / "settings.json", _preferences(settings))
+    _write(folder / "models.json", models)
+    _write(folder / "settings.json", preferences)
     return folder
 
 
