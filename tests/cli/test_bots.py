@@ -138,7 +138,7 @@ async def test_the_code_is_drawn_until_the_bot_is_paired(mediamill: Mediamill, d
     assert waited.code == 1
     assert "was not paired within 0 s" in waited.err
     assert waited.out.count("▄") + waited.out.count("▀") + waited.out.count("█") > 100
-    pairing = asyncio.create_task(mediamill("bots", "qr", "family", "--json"))
+    pairing = asyncio.ensure_future(mediamill("bots", "qr", "family", "--json"))
     await tell({"state": "connected", "qr": None, "me": {"identifier": "49123", "display_name": "Family"}})
     said = await asyncio.wait_for(pairing, 60)
     assert said.code == 0

@@ -58,7 +58,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _ours(error: BaseException) -> list[Fault]:
     if not isinstance(error, MediamillError):
         return []
-    several: list[str] = getattr(error, "faults", [])
+    several: list[str] = getattr(error, "faults", None) or []
     if len(several) > 1:
         return [*(Fault(fault) for fault in several[:-1]), Fault(several[-1], error.fix)]
     return [Fault(error.message, error.fix)]
