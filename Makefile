@@ -11,6 +11,8 @@ PYTHON ?= python3
 ARGS ?=
 export PYTHON
 export CHROMIUM
+# The Node.js of the bridge's tests, where the machine has none that is new enough.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 BIN := .venv/bin
 # Compiled at once: children may not write, so each would compile for itself.
@@ -33,7 +35,7 @@ up: .venv/.stamp-models .tools/.stamp-js ## server, embedded database and worker
 samples: .venv/.stamp-models ## the sample files turned into text; ARGS=--json for scripts
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" $(BIN)/mediamill process samples $(ARGS)
 
-test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/browser ## every test; ARGS='-k name' chooses
+test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser ## every test; ARGS='-k name' chooses
 	@$(BIN)/pytest $(ARGS)
 
 check: .venv/.stamp-dev ## ruff, mypy, the import contract
@@ -111,12 +113,17 @@ clean: ## removes what the targets made, except ./data
 	@$(PYTHON) scripts/fetch_js.py >&2
 	@touch $@
 
+.tools/.stamp-bridge: bridges/whatsapp/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
+	@echo "fetching the packages of the WhatsApp bridge" >&2
+	@$(BIN)/python scripts/setup_bridge.py >&2
+	@touch $@
+
 .tools/browser: scripts/setup_browser.sh
 	@scripts/setup_browser.sh >&2
 
 # Tests that fail are part of the record; a run that could not even collect them leaves none, and is an error.
 RECORD := .cache/spec.json
-spec-record: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/browser
+spec-record: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser
 	@if [ ! -f $(RECORD) ] || [ -n "$$(find src tests docs/requirements.md conftest.py pyproject.toml -type f \
 			-newer $(RECORD) -not -path '*/__pycache__/*' -not -path '*/screenshots/*' -print -quit)" ]; then \
 		echo "running the tests for the record of requirements" >&2; \
