@@ -187,8 +187,12 @@ export class Session {
     socket.ev.on('groups.update', (groups) => this.#bot.groupNames.learn(groups));
   }
 
-  /** The repository sees only ciphertexts: here is the stanza that each came in. */
+  /**
+   * Before Baileys has a stanza. The repository sees only ciphertexts: here is the stanza that each came in. And Baileys
+   * works on what waited at the server one by one, but lets live messages overtake it: all go the way of those.
+   */
   #remember(stanza) {
+    stanza.attrs.offline ??= '0';
     for (const child of Array.isArray(stanza.content) ? stanza.content : []) {
       if (child.content instanceof Uint8Array) this.#stanzas.set(child.content, stanza);
     }
