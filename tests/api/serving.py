@@ -78,7 +78,10 @@ async def serve(
     database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any
 ) -> AsyncIterator[Served]:
     """Serve until the end of the block."""
-    door = socket.create_server((settings.get("host", "127.0.0.1"), 0))
+    door = socket.socket(
+        socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # asyncio: no delays by protocol only
+    door.bind((settings.get("host", "127.0.0.1"), 0))
     app = make_app(database, folder, kinds, **{"port": door.getsockname()[1], **settings})
     server = Server(app, app.state.deps.settings)
     task = asyncio.create_task(server.serve([door]))

@@ -75,8 +75,9 @@ class Story:
         assert status["me"]["identifier"].endswith("@s.whatsapp.net")
         await self.whatsapp.wait_online(self.device)
 
-    async def push(self, kind: str, *texts: str, sender: str = ANN, **more: Any) -> list[str]:
+    async def push(self, kind: str, *texts: str, **more: Any) -> list[str]:
         """Send a message, and expect its texts in the conversation of `chat`."""
+        sender = more.pop("sender", ANN)
         chat = more.pop("chat", sender)
         self.expected.setdefault(chat, []).extend(texts)
         return await self.whatsapp.push(self.device, kind, sender, **more)
@@ -216,7 +217,7 @@ async def _answers_are_right(story: Story) -> None:
 
     async def stored() -> bool:
         rows = [row for chat in (ANN, BEN) for row in await story.stored(chat)]
-        return sum(row["source"] == "bot" for row in rows) == len(told)
+        return [row["source"] for row in rows].count("bot") == len(told)
 
     await wait_until(stored, SECONDS)
     assert Counter(one["text"] for one in sent) == Counter(f"You said: {text}" for text in told)
