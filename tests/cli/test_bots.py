@@ -146,3 +146,14 @@ async def test_the_code_is_drawn_until_the_bot_is_paired(mediamill: Mediamill, d
     assert (await mediamill("bots", "qr", "family")).out == "paired as Family 49123\n"
     await mediamill("bots", "stop", "family")
     assert "fix: mediamill bots start family" in (await mediamill("bots", "qr", "family")).err
+
+
+async def test_the_check_names_bots_that_should_run_and_are_not_connected(mediamill: Mediamill) -> None:
+    def about_bots(said: Any) -> list[tuple[str, str]]:
+        return [(each["status"], each["message"]) for each in said["findings"] if each["about"] == "bots"]
+
+    assert about_bots((await mediamill("check", "--json")).json) == []
+    await mediamill("bots", "create", "quiet", "--no-start")
+    assert about_bots((await mediamill("check", "--json")).json) == [("ok", "quiet (stopped)")]
+    await mediamill("bots", "create", "demo")
+    assert about_bots((await mediamill("check", "--json")).json) == [("note", "demo: chat is not started")]

@@ -83,7 +83,8 @@ def has_database(settings: Settings) -> bool:
 
 
 async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
-    from mediamill.cli.findings import Finding, find_pool_faults
+    from mediamill.cli.findings import Finding, find_bot_faults, find_pool_faults
+    from mediamill.conversations.bots import list_bots
     from mediamill.db.migrate import newest_revision, schema_revision
     from mediamill.engine.pools import list_pools
     from mediamill.engine.watch import database_facts
@@ -95,7 +96,8 @@ async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
         found, wanted = await schema_revision(database.url), newest_revision()
         if found == wanted:
             pools = find_pool_faults(await list_pools(connection), settings.worker_pools)
-            return [answers, Finding("ok", "schema", f"up to date ({found})"), *pools]
+            bots = find_bot_faults(await list_bots(connection))
+            return [answers, Finding("ok", "schema", f"up to date ({found})"), *pools, *bots]
     if found is None:
         return [answers, Finding("note", "schema", "not made yet; the first start makes it")]
     if found < wanted:

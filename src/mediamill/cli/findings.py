@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from mediamill.cli.faults import PREFIX, Fault
@@ -195,6 +195,26 @@ def find_pool_faults(pools: Sequence[Pool], worker_pools: str) -> list[Finding]:
             message = f"{PREFIX}WORKER_POOLS names {wish}, and there is no such pool"
             findings.append(Finding("fault", "pools", message, fix))
     return findings or [Finding("ok", "pools", ", ".join(names))]
+
+
+def find_bot_faults(bots: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Bots that should run and whose chat networks are not connected."""
+    findings = []
+    for bot in bots:
+        states = {name: bot["status"].get(name, {}).get("state") for name in bot["config"]["providers"]}
+        down = [
+            f"{name} is {state or 'not started'}" for name, state in states.items() if state != "connected"
+        ]
+        if bot["running"] and down:
+            pairing = "pairing" in states.values()
+            fix = (
+                f"mediamill bots qr {bot['id']}"
+                if pairing
+                else "mediamill up runs it; mediamill bots show says more"
+            )
+            findings.append(Finding("note", "bots", f"{bot['id']}: {', '.join(down)}", fix))
+    told = [f"{bot['id']} ({'running' if bot['running'] else 'stopped'})" for bot in bots]
+    return findings or ([Finding("ok", "bots", ", ".join(told))] if told else [])
 
 
 def find_model_faults(settings: Settings) -> list[Finding]:

@@ -10,7 +10,9 @@ import typer
 from mediamill.cli.options import Json, examples
 from mediamill.cli.terminal import console, print_json, say
 
-EXAMPLES = examples("mediamill fuzz", "mediamill fuzz --files 300 --seed 7 --keep ./bad --json")
+EXAMPLES = examples(
+    "mediamill fuzz", "mediamill fuzz --files 300 --seed 7 --keep ./bad --json", "mediamill fuzz --bridge"
+)
 
 
 def fuzz(
@@ -20,6 +22,9 @@ def fuzz(
     keep: Annotated[
         Path | None, typer.Option(file_okay=False, help="Copy the files that misbehaved to this folder.")
     ] = None,
+    bridge: Annotated[
+        bool, typer.Option("--bridge", help="Frames at the door of the WhatsApp bridge instead of files.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show that bad files do no harm: truncated and mutated ones, bombs, headers that lie, evil names.
@@ -31,9 +36,15 @@ def fuzz(
     without reason: a failure with no message, or with nothing but an exception's name or a library's words.
     Counted apart: children that died (the worker went on and told the reason), and files that were stopped at the
     time limit, of which nothing more is known.
+
+    With --bridge: as many frames (malformed, oversized, of wrong types …) at a server of its own. Each must have its
+    answer, and the line must go on; a frame without answer, a line that ended or a server that died is a fault.
     """
     import asyncio
 
+    if bridge:
+        _fuzz_bridge(files, seed, json)
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from mediamill.testing.fuzz import Fuzz, FuzzPlan
@@ -56,5 +67,26 @@ def fuzz(
         for name, found in {**report.faults, "child died": report.child_deaths}.items():
             for text in found:
                 say(f"{name.replace('_', ' ')}: {text}")
+    if not report.is_clean:
+        raise typer.Exit(1)
+
+
+def _fuzz_bridge(frames: int, seed: int, json: bool) -> None:
+    import asyncio
+
+    from mediamill.testing.bridge_fuzz_server import fuzz_own_server
+
+    report = asyncio.run(fuzz_own_server(frames, seed))
+    if json:
+        print_json(report.as_dict())
+    else:
+        say(
+            f"{report.frames} frames in {report.seconds:.0f} s, seed {report.seed}: faults {len(report.faults)}"
+        )
+        codes = ", ".join(f"{code} {count}" for code, count in sorted(report.by_code.items()))
+        say(f"refused {report.refused} ({codes}), acknowledged {report.acked}, fine {report.unanswered}")
+        say(f"lines that a frame beyond the limit may end: {report.lines_ended}")
+        for fault in report.faults:
+            say(fault)
     if not report.is_clean:
         raise typer.Exit(1)

@@ -87,7 +87,7 @@ async def read_definitions(connection: Connection) -> list[dict[str, Any]]:
             TYPES: _types_of(pool),
             CLASS: _class_of(str(pool.processor)),
             AT_ONCE: pool.concurrency,
-            LIMIT: pool.timeout_seconds,
+            LIMIT: int(pool.timeout_seconds) if pool.timeout_seconds % 1 == 0 else pool.timeout_seconds,
         }
         for pool in sorted(pools, key=lambda pool: (ANY_TYPE in pool.matches, pool.name))
     ]
