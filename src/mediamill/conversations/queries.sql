@@ -105,18 +105,17 @@ with f as materialized (
     select * from unnest(:provider_names::text[], :correspondent_ids::text[], :ids::bigint[])
         as f (provider_name, correspondent_id, id)
 ), moved as (
-    select a.*, m.* from f
+    select a.* from f
     join arrivals a on a.bot_id = :bot_id and a.provider_name = f.provider_name
         and a.correspondent_id = f.correspondent_id and a.id = f.id and a.state = 'ready'
-    cross join lateral jsonb_to_record(a.message) as m (content text, sender jsonb, source text,
-        accepted_time timestamptz, message_size integer, originating_time bigint, "group" jsonb)
     for update of a
 ), kept as (
     insert into queues (bot_id, provider_name, correspondent_id, id, content, sender, source, accepted_time,
         message_size, originating_time, "group", provider_message_id, media)
-    select m.bot_id, m.provider_name, m.correspondent_id, m.id, m.content, m.sender, m.source, m.accepted_time,
-        m.message_size, m.originating_time, nullif(m."group", 'null'), m.provider_message_id, m.media
-    from moved m
+    select a.bot_id, a.provider_name, a.correspondent_id, a.id, m.content, m.sender, m.source, m.accepted_time,
+        m.message_size, m.originating_time, nullif(m."group", 'null'), a.provider_message_id, a.media
+    from moved a cross join lateral jsonb_to_record(a.message) as m (content text, sender jsonb, source text,
+        accepted_time timestamptz, message_size integer, originating_time bigint, "group" jsonb)
     on conflict (bot_id, provider_name, correspondent_id, id) do nothing
 )
 update arrivals a set state = 'stored', message = null from moved m
