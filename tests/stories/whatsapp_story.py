@@ -1,0 +1,175 @@
+"""What the stories on WhatsApp need: `mediamill up` beside a loopback WhatsApp, and what was said in the end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import wait_until
+from tests.crash.processes import Mill, Process
+from tests.whatsapp.loopback import LOOPBACK, LoopbackWhatsApp
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+ANN, ANN_LID = "491701111111@s.whatsapp.net", "111000111@lid"
+BEN = "491702222222@s.whatsapp.net"
+GROUP = "120363000000000001@g.us"
+SECONDS = 120.0
+
+needs_bridge = pytest.mark.skipif(
+    not (LOOPBACK.parents[1] / "node_modules").is_dir() or not shutil.which("node"),
+    reason="npm ci in bridges/whatsapp first",
+)
+
+
+def stub(kind: str) -> str:
+    return rf"\[Transcripted {kind} multimedia message with guid='[0-9a-f-]{{36}}'\]"
+
+
+@dataclass
+class Story:
+    """One bot, `bot`, linked to one device of the loopback WhatsApp."""
+
+    mill: Mill
+    whatsapp: LoopbackWhatsApp
+    client: httpx.AsyncClient
+    device: str = ""
+    expected: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # by conversation: patterns, in the order of sending
+
+    async def ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        answer = await self.client.request(method, path, **more)
+        assert answer.is_success, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def status(self) -> dict[str, Any]:
+        shown = await self.look("/api/bots/bot")
+        found: dict[str, Any] = shown["status"].get("whatsapp", {}) if shown else {}
+        return found
+
+    async def look(self, path: str, **more: Any) -> dict[str, Any] | None:
+        """None: not there, or nobody answers just now."""
+        try:
+            answer = await self.client.get(path, timeout=20, **more)
+        except httpx.HTTPError:
+            return None
+        return answer.json() if answer.is_success else None
+
+    async def until_state(self, state: str) -> dict[str, Any]:
+        async def there() -> bool:
+            return (await self.status()).get("state") == state
+
+        await wait_until(there, SECONDS)
+        return await self.status()
+
+    async def pair(self) -> None:
+        """As a person does: looks at the QR code and scans it with the phone."""
+        qr = (await self.until_state("pairing"))["qr"]
+        self.device = await self.whatsapp.scan(qr, name="Bot")
+        status = await self.until_state("connected")
+        assert status["me"]["identifier"].endswith("@s.whatsapp.net")
+        await self.whatsapp.wait_online(self.device)
+
+    async def push(self, kind: str, *texts: str, **more: Any) -> list[str]:
+        """Send a message, and expect its texts in the conversation of `chat`."""
+        sender = more.pop("sender", ANN)
+        chat = more.pop("chat", sender)
+        self.expected.setdefault(chat, []).extend(texts)
+        return await self.whatsapp.push(self.device, kind, sender, **more)
+
+    async def said(self, chat: str) -> list[str]:
+        """What is stored of a conversation, in the order of ids, without the answers."""
+        return [row["content"] for row in await self.stored(chat) if not _is_answer(row)]
+
+    async def stored(self, chat: str) -> list[dict[str, Any]]:
+        path = f"/api/bots/bot/conversations/whatsapp/{chat}/messages"
+        found = await self.look(path, params={"amount": 200})
+        return list(found["messages"]) if found else []
+
+    async def until_all_said(self) -> None:
+        """Each expected message is there once, finished; nothing else is."""
+        for chat, patterns in self.expected.items():
+
+            async def there(chat: str = chat, patterns: list[str] = patterns) -> bool:
+                said = await self.said(chat)
+                return len(said) >= len(patterns) and all(_matching(patterns, said))
+
+            try:
+                await wait_until(there, SECONDS)
+            except TimeoutError:
+                assert await self.said(chat) == patterns, self.mill.processes[0].said[-5_000:]
+            assert len(await self.said(chat)) == len(patterns), await self.said(chat)
+
+    async def until_answered(self, *chats: str) -> None:
+        """The echo bot answers every message of a person once, whatever it was, and none of its owner."""
+        rows = [row for chat in chats for row in await self.stored(chat)]
+        told = [row["content"] for row in rows if row["source"] == "user"]
+        await self.whatsapp.wait_sent(self.device, len(told))
+
+        async def stored() -> bool:
+            rows = [row for chat in chats for row in await self.stored(chat)]
+            return sum(map(_is_answer, rows)) == len(told)
+
+        await wait_until(stored, SECONDS)
+        sent = await self.whatsapp.outbox(self.device)
+        assert Counter(one["text"] for one in sent) == Counter(f"You said: {text}" for text in told)
+        assert not [one for one in sent if one["unreadable"]]
+
+
+def _is_answer(row: dict[str, Any]) -> bool:
+    """After a crash in the middle of sending the bridge tells of it first, and it counts as the owner's own."""
+    return bool(
+        row["source"] == "bot" or (row["source"] == "outgoing" and row["content"].startswith("You said: "))
+    )
+
+
+def _matching(patterns: list[str], said: list[str]) -> list[bool]:
+    """Whether each pattern is met by exactly one text."""
+    return [sum(bool(re.fullmatch(pattern, text, re.DOTALL)) for text in said) == 1 for pattern in patterns]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def story_on(mill: Mill, folder: Path) -> AsyncIterator[tuple[Story, Process]]:
+    """`mediamill up` with one worker, beside a loopback WhatsApp."""
+    async with AsyncExitStack() as stack:
+        stack.callback(mill.close)
+        whatsapp = await stack.enter_async_context(LoopbackWhatsApp(folder / "loopback"))
+        port = _free_port()
+        seconds = {f"MEDIAMILL_STUB_{kind}_SECONDS": "0.05" for kind in ("IMAGE", "AUDIO", "VIDEO")}
+        mill.settings |= {"MEDIAMILL_PORT": str(port), "MEDIAMILL_INGEST_SECONDS": "0.1", **seconds}
+        mill.settings |= whatsapp.bridge_environment
+        up = await mill.started("up")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            story = Story(mill, whatsapp, client)
+            for pool, processor in (
+                ("image", "image"),
+                ("stickers", "image"),
+                ("audio", "audio"),
+                ("video", "video"),
+            ):
+                await story.ask("PUT", f"/api/pools/{pool}", json={"processor": f"stub-{processor}"})
+            await story.ask("PUT", "/api/configuration/media_storage_quota_gb", json={"value": 1})
+            bot = {
+                "id": "bot",
+                "start": True,
+                "config": {"providers": {"whatsapp": {}}, "reply": {"by": "echo"}},
+            }
+            await story.ask("POST", "/api/bots", json=bot)
+            yield story, up
