@@ -64,7 +64,8 @@ create table arrivals (
     primary key (bot_id, provider_name, correspondent_id, provider_message_id),
     check ((state = 'stored') = (message is null))
 );
-create unique index arrivals_id on arrivals (bot_id, provider_name, correspondent_id, id);
+-- Not in the order of the primary key: in whose place the planner would take it for a long conversation.
+create unique index arrivals_id on arrivals (id, correspondent_id, provider_name, bot_id);
 create unique index arrivals_guid on arrivals (guid) where guid is not null;
 create index arrivals_open on arrivals (bot_id, provider_name, correspondent_id, id) where state <> 'stored';
 create index arrivals_accepted on arrivals using brin (accepted_at);
