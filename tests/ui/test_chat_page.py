@@ -15,6 +15,7 @@ from tests.ui.browser import open_browser, watch_console
 from tests.ui.talking import Talking
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 30_000
 VOICE = {"name": "note.ogg", "mimeType": "audio/ogg", "buffer": b"OggS and so on"}
 DROP = """([target, name, type]) => {
@@ -387,6 +388,9 @@ async def test_what_strangers_write_and_call_themselves_is_harmless(
         assert place["x"] >= 0
         assert place["x"] + place["width"] <= width
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    SHOTS.mkdir(exist_ok=True)
+    await page.locator("#m9").scroll_into_view_if_needed()
+    await page.screenshot(path=SHOTS / f"hostile-{width}.png")
     await talking.write("still live", correspondent="x/../?#%")
     await expect(page.locator("#messages > li").last).to_contain_text("still live", timeout=LIMIT)
     assert "owned" not in await page.title()
@@ -412,6 +416,7 @@ async def test_after_a_long_sleep_the_page_begins_anew_without_a_gap(
     await talking.write("the first")
     page = await browser.new_page()
     await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    await page.evaluate("window.stayed = true")
     await page.route("**/ann%40example?**", lambda route: route.abort())
     await asyncio.gather(*(talking.write(f"message {number}") for number in range(120)))
     await page.unroute("**/ann%40example?**")
@@ -420,6 +425,7 @@ async def test_after_a_long_sleep_the_page_begins_anew_without_a_gap(
         "(rows) => rows.map((row) => Number(row.dataset.id))"
     )
     assert ids == list(range(ids[0], 122))
+    assert await page.evaluate("window.stayed") is None
 
 
 async def test_ones_own_conversation_is_kept_by_a_cookie(talking: Talking, browser: Browser) -> None:

@@ -122,7 +122,7 @@ class _Talk:
         self.provider, self.correspondent = provider, correspondent
         self.is_group: bool = row["is_group"]
         self.is_chat = provider == CHAT
-        self.name: str = row["display_name"] or correspondent
+        self.name: str = (row["display_name"] or "").strip() or correspondent
         self.address = _address(*self.keys)
         self.upload = f"/api/bots/{bot['id']}/chat/{quote(correspondent, safe='')}/media"
         status = bot["status"].get(provider) or {}

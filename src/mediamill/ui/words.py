@@ -89,6 +89,11 @@ def time_of_day(moment: datetime) -> str:
     return moment.strftime("%H:%M")
 
 
+def shorten(text: str, most: int) -> str:
+    """The beginning of what may be long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def in_path(text: str) -> str:
     """Any text as one piece of an address."""
     return quote(text, safe="")
@@ -96,6 +101,7 @@ def in_path(text: str) -> str:
 
 FILTERS = {
     "in_path": in_path,
+    "shorten": shorten,
     "day": day,
     "time_of_day": time_of_day,
     "count": count,
