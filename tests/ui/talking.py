@@ -6,7 +6,10 @@ import json
 import time
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from mediamill.conversations import bots
 from mediamill.conversations.bot_queues import BotQueuesManager
@@ -18,7 +21,9 @@ from tests.api.serving import Served
 from tests.conftest import wait_until
 from tests.conversations.conftest import Ground
 
+LIMIT = 30_000
 FAMILY = Group("family@g.us", "Family")
+VOICE: FilePayload = {"name": "note.ogg", "mimeType": "audio/ogg", "buffer": b"OggS and so on"}
 
 
 @dataclass
@@ -165,3 +170,21 @@ async def fill_family(talking: Talking) -> None:
         filename="invitation.pdf",
         **say,
     )
+
+
+async def open_chat(talking: Talking, browser: Browser, *, by: str = "none") -> Page:
+    """A bot that runs, and a page on which one can talk to it."""
+    await talking.create("anna", by=by)
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
+    await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
+    await page.evaluate("window.stayed = true")
+    return page
+
+
+async def send_file(page: Page, file: FilePayload | Path, caption: str = "") -> None:
+    await page.locator("#files").set_input_files(file)
+    await expect(page.locator("#chosen li")).to_have_count(1)
+    await page.locator("#text").fill(caption)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#chosen li")).to_have_count(0)

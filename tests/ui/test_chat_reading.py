@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 
 import pytest
@@ -10,77 +9,17 @@ from playwright.async_api import Browser, Page, Route, expect
 from mediamill.conversations import bots
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.model import BOT
-from tests.conftest import wait_until
-from tests.ui.browser import open_browser, watch_console
-from tests.ui.talking import Talking
+from tests.ui.browser import watch_console
+from tests.ui.talking import LIMIT, Talking, open_chat, send_file
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHOTS = Path(__file__).parents[1] / "screenshots"
-LIMIT = 30_000
-VOICE = {"name": "note.ogg", "mimeType": "audio/ogg", "buffer": b"OggS and so on"}
-DROP = """([target, name, type]) => {
-    const carried = new DataTransfer();
-    carried.items.add(new File(["some bytes"], name, { type: "image/png" }));
-    const told = { dataTransfer: carried, clipboardData: carried, bubbles: true, cancelable: true };
-    const event = type === "paste" ? new ClipboardEvent(type, told) : new DragEvent(type, told);
-    document.querySelector(target).dispatchEvent(event);
-}"""
-
-
-async def open_chat(talking: Talking, browser: Browser, *, by: str = "none") -> Page:
-    """A bot that runs, and a page on which one can talk to it."""
-    await talking.create("anna", by=by)
-    page = await browser.new_page()
-    await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
-    await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
-    await page.evaluate("window.stayed = true")
-    return page
-
-
-async def send_file(page: Page, file: object, caption: str = "") -> None:
-    await page.locator("#files").set_input_files(file)  # type: ignore[arg-type]
-    await expect(page.locator("#chosen li")).to_have_count(1)
-    await page.locator("#text").fill(caption)
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#chosen li")).to_have_count(0)
 
 
 async def top_of(page: Page, row: str) -> float:
     place = await page.locator(row).bounding_box()
     assert place is not None
     return place["y"]
-
-
-@pytest.mark.spec("C4")
-async def test_a_placeholder_shows_its_progress_and_becomes_text_without_a_reload(
-    talking: Talking, browser: Browser
-) -> None:
-    page = await open_chat(talking, browser, by="echo")
-    complaints = watch_console(page)
-    await send_file(page, VOICE, "listen to this")
-    bubble = page.locator("#messages .mine")
-    await expect(bubble).to_contain_text("Voice note", timeout=LIMIT)
-    await expect(bubble).to_contain_text("note.ogg")
-    await expect(bubble).to_contain_text("listen to this")
-    await expect(bubble).to_contain_text("Waiting for its turn…")
-    await expect(page.locator("#sending li")).to_have_count(0)
-    [job] = await talking.claim()
-    await talking.report(job, 40)
-    await expect(bubble).to_contain_text("Listening…", timeout=LIMIT)
-    await expect(bubble.locator("progress")).to_have_attribute("value", "40", timeout=LIMIT)
-    await talking.report(job, 80)
-    await expect(bubble.locator("progress")).to_have_attribute("value", "80", timeout=LIMIT)
-    await page.locator("#text").fill("and this is said meanwhile")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .theirs")).to_contain_text("said meanwhile", timeout=LIMIT)
-    await talking.ground.finish(job, text="Hello from the garden.")
-    await expect(bubble.first).to_contain_text("Hello from the garden.", timeout=LIMIT)
-    await expect(bubble.locator("progress")).to_have_count(0)
-    await expect(page.locator("#messages .theirs").nth(1)).to_contain_text(
-        "Hello from the garden.", timeout=LIMIT
-    )
-    assert await page.evaluate("window.stayed") is True
-    assert complaints == []
 
 
 async def test_live_means_told_not_only_asked_now_and_then(talking: Talking, browser: Browser) -> None:
@@ -139,103 +78,6 @@ async def test_a_failed_answer_tells_why_and_is_tried_again(talking: Talking, br
     await page.get_by_role("button", name="Try to answer again").click()
     await expect(page.locator("#messages .theirs")).to_contain_text("You said: are you there?", timeout=LIMIT)
     await expect(page.locator(".trouble")).to_have_count(0, timeout=LIMIT)
-
-
-async def test_an_upload_that_fails_says_so_where_it_happened_and_is_sent_once(
-    talking: Talking, browser: Browser
-) -> None:
-    page = await open_chat(talking, browser)
-    await page.route("**/media?**", lambda route: route.abort())
-    await send_file(page, VOICE)
-    waiting = page.locator("#sending li")
-    await expect(waiting.get_by_role("alert")).to_contain_text("The connection was lost", timeout=LIMIT)
-    await page.unroute("**/media?**")
-    await waiting.get_by_role("button", name="Try again").click()
-    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
-    await expect(waiting).to_have_count(0, timeout=LIMIT)
-    assert await talking.served.one("select count(*) from arrivals where guid is not null") == 1
-
-
-async def test_an_answer_that_was_lost_does_not_make_two_messages(talking: Talking, browser: Browser) -> None:
-    page = await open_chat(talking, browser)
-
-    async def lose_the_answer(route: Route) -> None:
-        if route.request.method == "POST":
-            await route.fetch()
-            await route.abort()
-        else:
-            await route.continue_()
-
-    await page.route("**/chat/guest-1", lose_the_answer)
-    await page.locator("#text").fill("only once")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
-    await expect(page.locator("#sending li")).to_have_count(0, timeout=LIMIT)
-    await page.unroute("**/chat/guest-1")
-    await page.locator("#text").fill("the next")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
-
-
-async def test_a_stopped_bot_is_started_from_the_chat_and_what_waits_goes(
-    talking: Talking, browser: Browser
-) -> None:
-    page = await open_chat(talking, browser)
-    async with talking.served.database.transaction() as connection:
-        await bots.stop_bot(connection, "anna")
-    await expect(page.locator("#talk-state")).to_contain_text("stopped", timeout=LIMIT)
-    await page.locator("#text").fill("wake up")
-    await page.keyboard.press("Enter")
-    waiting = page.locator("#sending li")
-    await expect(waiting.get_by_role("alert")).to_contain_text("does not run", timeout=LIMIT)
-    await page.get_by_role("button", name="Start").click()
-    await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
-    await waiting.get_by_role("button", name="Try again").click()
-    await expect(page.locator("#messages .mine")).to_contain_text("wake up", timeout=LIMIT)
-    assert await page.evaluate("window.stayed") is True
-
-
-async def test_files_are_dropped_pasted_thrown_out_and_several_sent_at_once(
-    talking: Talking, browser: Browser
-) -> None:
-    page = await open_chat(talking, browser)
-    await page.evaluate(DROP, ["#scroller", "dropped.png", "dragenter"])
-    await expect(page.locator(".dropzone")).to_be_visible()
-    await page.evaluate(DROP, ["#scroller", "dropped.png", "drop"])
-    await expect(page.locator(".dropzone")).to_be_hidden()
-    await page.evaluate(DROP, ["#text", "pasted.png", "paste"])
-    await page.evaluate(DROP, ["#scroller", "wrong.png", "drop"])
-    await page.get_by_role("button", name="Do not send wrong.png").click()
-    await expect(page.locator("#chosen li")).to_have_count(2)
-    await expect(page.locator("#text")).to_be_focused()
-    await page.keyboard.type("two pictures")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
-    await expect(page.locator("#messages")).to_contain_text("dropped.png")
-    await expect(page.locator("#messages")).to_contain_text("pasted.png")
-    assert (await page.locator("#messages").inner_text()).count("two pictures") == 1
-    await expect(page.locator("#sending li")).to_have_count(0)
-
-
-async def test_a_voice_note_is_recorded_and_sent(talking: Talking) -> None:
-    await talking.create("anna")
-    fake = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-    async with open_browser(*fake) as with_microphone:
-        page = await with_microphone.new_page()
-        await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
-        await page.get_by_role("button", name="Record a voice note").click()
-        stop = page.get_by_role("button", name="Stop and send the voice note")
-        await expect(stop).to_be_visible(timeout=LIMIT)
-        await stop.click()
-        await expect(page.locator("#messages .mine")).to_contain_text("Voice note voice note.", timeout=LIMIT)
-        await page.get_by_role("button", name="Record a voice note").click()
-        await expect(stop).to_be_visible(timeout=LIMIT)
-        await page.keyboard.press("Escape")
-        await expect(stop).to_have_count(0)
-        await expect(page.locator("#messages li")).to_have_count(1)
-    [job] = await talking.claim()
-    assert job.mime_type is not None
-    assert job.mime_type.startswith("audio/")
 
 
 async def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(
@@ -303,53 +145,6 @@ async def test_long_texts_are_folded_and_stay_unfolded(talking: Talking, browser
     await talking.write("something after it")
     await expect(page.locator("#messages li")).to_have_count(2, timeout=LIMIT)
     await expect(page.get_by_text("the end")).to_be_visible()
-
-
-async def test_the_chat_goes_without_javascript(talking: Talking, browser: Browser) -> None:
-    await talking.create("anna", by="echo")
-    context = await browser.new_context(java_script_enabled=False)
-    page = await context.new_page()
-    await page.goto(f"{talking.served.url}/bots/anna/chat")
-    await page.get_by_label("Message", exact=True).fill("plain\nold form")
-    await page.get_by_role("button", name="Send").click()
-    await expect(page.locator("#messages .mine .text")).to_have_text("plain\nold form")
-
-    async def is_answered() -> bool:
-        await page.get_by_role("link", name="Look for new messages").click()
-        return await page.locator("#messages .theirs").count() == 1
-
-    await wait_until(is_answered)
-    await expect(page.locator("#choose")).to_be_hidden()
-    for number in range(60):
-        await talking.served.client.post(page.url, content=f"text=number+{number}")
-    await page.goto(page.url)
-    await expect(page.locator("#messages li").last).to_be_in_viewport()
-    await page.get_by_role("link", name="Older messages").click()
-    await page.get_by_role("link", name="Back to the newest messages").click()
-    await expect(page.locator("#messages li")).to_have_count(50)
-
-
-async def test_the_chat_goes_with_the_keyboard_alone(talking: Talking, browser: Browser) -> None:
-    page = await open_chat(talking, browser)
-    await expect(page.locator("#text")).to_be_focused()
-    await page.keyboard.type("one")
-    await page.keyboard.press("Shift+Enter")
-    await page.keyboard.type("two")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .text")).to_have_text("one\ntwo", timeout=LIMIT)
-    await expect(page.locator("#text")).to_have_value("")
-    await expect(page.locator("#text")).to_be_focused()
-    await page.keyboard.press("Enter")
-    async with page.expect_file_chooser() as choosing:
-        await page.keyboard.press("Shift+Tab")
-        await page.keyboard.press("Enter")
-    await (await choosing.value).set_files(VOICE)  # type: ignore[arg-type]
-    await expect(page.locator("#text")).to_be_focused()
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .mine")).to_have_count(2, timeout=LIMIT)
-    for _ in range(2):
-        await page.keyboard.press("Shift+Tab")
-    await expect(page.locator("#scroller")).to_be_focused()
 
 
 HOSTILE = (
@@ -426,16 +221,3 @@ async def test_after_a_long_sleep_the_page_begins_anew_without_a_gap(
     )
     assert ids == list(range(ids[0], 122))
     assert await page.evaluate("window.stayed") is None
-
-
-async def test_ones_own_conversation_is_kept_by_a_cookie(talking: Talking, browser: Browser) -> None:
-    await talking.create("anna", runs=False)
-    page = await browser.new_page()
-    await page.goto(f"{talking.served.url}/bots/anna/chat")
-    first = page.url
-    assert re.search("/chat/guest-[0-9a-f]{8}$", first)
-    await page.goto(f"{talking.served.url}/bots/anna/chat")
-    assert page.url == first
-    other = await browser.new_page()
-    await other.goto(f"{talking.served.url}/bots/anna/chat")
-    assert other.url != first
