@@ -73,6 +73,7 @@ async def test_everything_that_people_send_arrives_once_with_its_text_and_is_ans
         texts = [text for text in await story.said(ANN) if text in ("good morning", "by my LID")]
         assert texts == ["good morning", "by my LID"]
         await story.until_answered(ANN, BEN)
+        assert not any(one["unreadable"] for one in await story.whatsapp.outbox(story.device))
         await _the_group_is_told_apart(story)
         assert (await story.status())["refused"] == 0
         assert not any((tmp_path / "data" / "pending_media").iterdir())
