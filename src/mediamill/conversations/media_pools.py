@@ -106,7 +106,8 @@ async def apply_definitions(connection: Connection, document: Any) -> None:
     changes += [{"name": pool.name, "matches": kinds} for pool in left if (kinds := _kinds_of(pool))]
     drop = [pool.name for pool in left if not _kinds_of(pool)]
     try:
-        await set_pools(connection, changes, processor_names(), drop=drop)
+        # The engine's own catch-all has no processor: media that wait must not end up there.
+        await set_pools(connection, changes, processor_names(), drop=drop, reroute=True)
     except PoolInvalidError as error:
         raise BadDefinitionsError(error.faults) from None
 

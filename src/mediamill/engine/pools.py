@@ -151,8 +151,12 @@ async def set_pools(
     *,
     replace: bool = False,
     drop: Collection[str] = (),
+    reroute: bool = False,
 ) -> list[Pool]:
-    """Change some pools (missing settings keep their value), or replace all. All or nothing, in a transaction."""
+    """Change some pools (missing settings keep their value), or replace all. All or nothing, in a transaction.
+
+    Waiting jobs of pools that go move to the catch-all; with `reroute` to the pool that would take them now.
+    """
     await lock_pools(connection)
     old = {pool.name: pool for pool in await list_pools(connection)}
     faults = [f"there is no pool named {name} to drop" for name in drop if name not in old]
@@ -171,11 +175,13 @@ async def set_pools(
         faults = judge_pools(list(new.values()), {*processors, *kept})
     if faults:
         raise PoolInvalidError(faults)
-    await _write(connection, old, new)
+    await _write(connection, old, new, reroute=reroute)
     return await list_pools(connection)
 
 
-async def _write(connection: Connection, old: Mapping[str, Pool], new: Mapping[str, Pool]) -> None:
+async def _write(
+    connection: Connection, old: Mapping[str, Pool], new: Mapping[str, Pool], *, reroute: bool
+) -> None:
     gone = [name for name in old if name not in new]
     catch_all = next(name for name, pool in new.items() if not pool.matches)
     moved = []
@@ -185,6 +191,6 @@ async def _write(connection: Connection, old: Mapping[str, Pool], new: Mapping[s
     # The catch-all is written last, so that two never stand side by side within the transaction.
     for pool in sorted(new.values(), key=lambda pool: not pool.matches):
         await store.pools.put_pool.run(connection, **pool.as_dict())
-    if moved:
+    if moved and reroute:
         await store.pools.route_jobs.run(connection, ids=[row["id"] for row in moved])
     await store.pools.announce_pools.value(connection)

@@ -29,7 +29,7 @@ delete from pools where name = any (:names::text[]);
 update jobs set pool = :to_pool where pool = any (:names::text[]) and state in ('queued', 'scheduled', 'held') returning id;
 
 -- name: route_jobs!
--- Once the new pools stand, those jobs go where they would go if they came now.
+-- On request, once the new pools stand: those jobs go where they would go if they came now.
 update jobs set pool = pool_for(kind, mime_type)
 where id = any (:ids::bigint[]) and pool is distinct from pool_for(kind, mime_type);
 
