@@ -172,10 +172,10 @@ async def fill_family(talking: Talking) -> None:
     )
 
 
-async def open_chat(talking: Talking, browser: Browser, *, by: str = "none") -> Page:
+async def open_chat(talking: Talking, browser: Browser, *, by: str = "none", **looks: Any) -> Page:
     """A bot that runs, and a page on which one can talk to it."""
     await talking.create("anna", by=by)
-    page = await browser.new_page()
+    page = await browser.new_page(**looks)
     await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
     await expect(page.locator("#talk-state")).to_contain_text("running", timeout=LIMIT)
     await page.evaluate("window.stayed = true")

@@ -184,7 +184,14 @@ async def test_what_is_not_there_is_said_kindly(served: Served) -> None:
     await Talking(served).create("anna", runs=False)
     answer = await served.client.get("/bots/anna/whatsapp/nobody", headers=html)
     assert answer.status_code == 404
-    answer = await served.client.get("/bots/anna/chat/guest-1?before=x", headers=html)
+    for path in (
+        "/bots/anna/chat/guest-1?before=x",
+        "/bots/anna?before=2026-01-01T00:00:00",
+        "/bots/anna?before=x",
+    ):
+        answer = await served.client.get(path, headers=html)
+        assert answer.status_code == 422, path
+    answer = await served.client.post("/bots/anna/chat/guest-1", content="a=1&" * 200)
     assert answer.status_code == 422
 
 

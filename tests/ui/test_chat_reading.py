@@ -118,20 +118,22 @@ async def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(
     assert complaints == []
 
 
-async def test_a_text_that_fills_in_above_moves_nothing_that_is_read(
+async def test_texts_that_fill_in_above_and_below_move_nothing_that_is_read(
     talking: Talking, browser: Browser
 ) -> None:
     await talking.create("anna", runs=False)
-    guid = await talking.write("", mime_type="audio/ogg")
+    above = await talking.write("", mime_type="audio/ogg")
     for number in range(40):
         await talking.write(f"message {number}")
+    below = await talking.write("", mime_type="audio/ogg")
     page = await browser.new_page()
     await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
     await page.evaluate("document.getElementById('scroller').scrollTop = -400")
     before = await top_of(page, "#m25")
-    await talking.settle(guid, "a long story\n" * 12)
-    await expect(page.locator("#m1")).to_contain_text("a long story", timeout=LIMIT)
-    assert abs(await top_of(page, "#m25") - before) < 1
+    for guid, row in ((above, "#m1"), (below, "#m42")):
+        await talking.settle(guid, "a long story\n" * 12)
+        await expect(page.locator(row)).to_contain_text("a long story", timeout=LIMIT)
+        assert abs(await top_of(page, "#m25") - before) < 1
 
 
 async def test_long_texts_are_folded_and_stay_unfolded(talking: Talking, browser: Browser) -> None:

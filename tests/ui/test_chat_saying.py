@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Route, expect
@@ -9,7 +10,9 @@ from mediamill.conversations import bots
 from tests.conftest import wait_until
 from tests.ui.browser import open_browser, watch_console
 from tests.ui.talking import LIMIT, VOICE, Talking, open_chat, send_file
+from tests.ui.test_bots_pages import LOOKS, SHOTS
 
+SAMPLES = Path(__file__).parents[2] / "samples"
 DROP = """([target, name, type]) => {
     const carried = new DataTransfer();
     carried.items.add(new File(["some bytes"], name, { type: "image/png" }));
@@ -206,3 +209,37 @@ async def test_ones_own_conversation_is_kept_by_a_cookie(talking: Talking, brows
     other = await browser.new_page()
     await other.goto(f"{talking.served.url}/bots/anna/chat")
     assert other.url != first
+
+
+@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
+async def test_the_chat_fits_its_window_with_all_that_can_happen_in_it(
+    talking: Talking, browser: Browser, name: str, scheme: str, width: int, height: int
+) -> None:
+    page = await open_chat(
+        talking,
+        browser,
+        by="echo",
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": height},
+    )
+    complaints = watch_console(page)
+    await send_file(page, SAMPLES / "sticker.webp")
+    [job] = await talking.claim()
+    await talking.ground.fail(job, "the picture ends in the middle")
+    await expect(page.get_by_role("button", name="Try sticker")).to_be_visible(timeout=LIMIT)
+    await send_file(page, SAMPLES / "video.mp4", "The start of the rocket, and a few words about it")
+    [job] = await talking.claim()
+    await talking.report(job, 62)
+    await expect(page.locator("progress")).to_have_attribute("value", "62", timeout=LIMIT)
+    assert complaints == []
+    await page.route("**/media?**", lambda route: route.abort())
+    await send_file(page, VOICE)
+    await expect(page.locator("#sending").get_by_role("alert")).to_be_visible(timeout=LIMIT)
+    await page.locator("#files").set_input_files([SAMPLES / "photo.jpg", SAMPLES / "notes.docx"])
+    await page.locator("#text").fill("Two more,\nin two lines")
+    await expect(page.locator("#chosen li")).to_have_count(2)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    assert await page.evaluate("document.documentElement.scrollHeight") <= height
+    await expect(page.locator("#send")).to_be_in_viewport()
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / f"chat-{name}.png")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
+from pydantic import AwareDatetime
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.conversations import bots
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.conversations.watch import list_conversations
 from mediamill.db.connection import Database
-from mediamill.errors import MediamillError
+from mediamill.errors import InvalidError, MediamillError
 from mediamill.ui.qr import qr_svg
 from mediamill.ui.rendering import Renderer, status_of
 
 CONVERSATIONS = 50
+MOST_FIELDS = 100
 REPLIES = {
     "echo": "Echo: says what it was told",
     "openai": "A model (OpenAI-compatible)",
@@ -72,7 +73,7 @@ class _BotPages:
             await bots.start_bot(connection, given["name"])
 
     async def one(
-        self, bot_id: str, part: str | None = None, before: Annotated[datetime | None, Query()] = None
+        self, bot_id: str, part: str | None = None, before: AwareDatetime | None = None
     ) -> HTMLResponse:
         """One bot: its chat networks with a code to pair, and its conversations."""
         async with self._database.connection() as connection:
@@ -124,7 +125,10 @@ class _BotPages:
 async def read_form(request: Request) -> dict[str, list[str]]:
     """What a page's form sent."""
     body = (await request.body()).decode("utf-8", "replace")
-    return parse_qs(body, keep_blank_values=True, max_num_fields=100)
+    try:
+        return parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise InvalidError(f"a form has at most {MOST_FIELDS} fields") from error
 
 
 def _with_providers(bot: dict[str, Any]) -> dict[str, Any]:

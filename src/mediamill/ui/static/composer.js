@@ -91,7 +91,7 @@
     }
   }
 
-  const LOST = "The connection was lost; nothing was sent twice.";
+  const LOST = "The connection was lost.";
 
   function reasonOf(status, body) {
     try {
