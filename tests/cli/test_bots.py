@@ -157,3 +157,18 @@ async def test_the_check_names_bots_that_should_run_and_are_not_connected(mediam
     assert about_bots((await mediamill("check", "--json")).json) == [("ok", "quiet (stopped)")]
     await mediamill("bots", "create", "demo")
     assert about_bots((await mediamill("check", "--json")).json) == [("note", "demo: chat is not started")]
+
+
+async def test_a_file_with_a_bad_configuration_is_refused_by_name(
+    mediamill: Mediamill, tmp_path: Path
+) -> None:
+    file = tmp_path / "bot.json"
+    for text, complaint in (
+        ('{"reply": 5}', "reply"),
+        ("[]", "must hold a JSON object"),
+        ("{", "is not JSON"),
+    ):
+        file.write_text(text)
+        refused = await mediamill("bots", "create", "demo", "--config", file, "--groups")
+        assert refused.code == 1
+        assert complaint in refused.err

@@ -32,6 +32,17 @@ def change_config(before: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     return config
 
 
+def add_options(config: dict[str, Any], networks: Sequence[str], reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with what was said beside it; an option that was not given changes nothing."""
+    if networks:
+        config["providers"] = {name: {} for name in networks}
+    given = {key: value for key, value in reply.items() if value is not None}
+    before = config.get("reply", {})
+    if given and isinstance(before, dict):  # else it is refused with the rest, by name
+        config["reply"] = {**before, **given}
+    return config
+
+
 def _put(config: dict[str, Any], key: str, text: str) -> None:
     """What does not fit is refused with the whole configuration, by name."""
     *path, last = key.split(".")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mediamill.cli import bot_conversations, bot_pairing
-from mediamill.cli.bot_settings import change_config, read_config
+from mediamill.cli.bot_settings import add_options, change_config, read_config
 from mediamill.cli.options import Json, Yes, confirm, examples
 from mediamill.cli.session import run
 from mediamill.cli.terminal import clock, one_line, plural, print_fields, print_json, print_table, say, styled
@@ -54,19 +54,14 @@ def create(
     json: Json = False,
 ) -> None:
     """Create a bot, and start it."""
-    given: dict[str, Any] = read_config(config) if config is not None else {}
-    providers = [name for name, wanted in (("whatsapp", whatsapp), ("chat", chat)) if wanted]
-    if providers:
-        given["providers"] = {each: {} for each in providers}
+    chosen = [each for each, wanted in (("whatsapp", whatsapp), ("chat", chat)) if wanted]
     said = {
         "by": reply if reply != "none" else None,
         "prompt": prompt,
         "model": model,
         "groups": groups or None,
     }
-    answers = {key: value for key, value in said.items() if value is not None}
-    if answers:
-        given["reply"] = {**given.get("reply", {}), **answers}
+    given = add_options(read_config(config) if config is not None else {}, chosen, said)
 
     async def act(connection: Connection) -> None:
         from mediamill.conversations import bots

@@ -104,10 +104,7 @@ async def say_media(
     display_name: str | None = None,
     announced_bytes: int | None = None,
 ) -> Said:
-    """A file from this correspondent, streamed to the staging folder; then its placeholder and job.
-
-    The same message_id again adds nothing, and leaves no second file.
-    """
+    """A file, streamed to staging; then its placeholder and job. The same message_id again leaves no second file."""
     sender, message_id = _checked(correspondent_id, message_id, display_name)
     await _find_queues(keeper, bot_id)
     before = await _said_before(keeper, bot_id, correspondent_id, message_id)
@@ -129,6 +126,14 @@ async def say_media(
             original_filename=_bare_name(filename),
         )
 
+    message = await _add_staged(keeper, bot_id, add, guid)
+    if message is None:
+        return await _repeated(keeper, bot_id, correspondent_id, message_id)
+    return Said(message.id, message_id, False, guid)
+
+
+async def _add_staged(keeper: BotKeeper, bot_id: str, add: _Add, guid: str) -> Message | None:
+    """The message of a staged file; without a message the file goes again."""
     try:
         message = await _to_bot(keeper, bot_id, add)
     except UncertainError:
@@ -138,8 +143,7 @@ async def say_media(
         raise
     if message is None:
         await asyncio.to_thread(drop_staged, keeper.settings.data_folder, guid)
-        return await _repeated(keeper, bot_id, correspondent_id, message_id)
-    return Said(message.id, message_id, False, guid)
+    return message
 
 
 async def _stage(keeper: BotKeeper, chunks: AsyncIterable[bytes], announced_bytes: int | None) -> str:
