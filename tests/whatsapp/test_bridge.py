@@ -99,6 +99,8 @@ async def test_packages_are_set_up_on_first_use_and_told(
 ) -> None:
     caplog.set_level(logging.INFO)
     await scripted.knocking.create()
+    status = await scripted.knocking.until_status(state="installing")
+    assert "installing" in status["detail"] or "setting up" in status["detail"]
     await scripted.until_initialized()
     [start] = [call for call in scripted.calls() if "started" in call]
     assert Path(start["main"]).is_relative_to(tmp_path / "tools" / "whatsapp")
