@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.deliver import write_texts
 from mediamill.conversations.ingest import IngestionService
 from mediamill.conversations.janitor import give_up_placeholders
 from mediamill.conversations.keeper import BotKeeper
@@ -278,3 +279,20 @@ async def test_a_text_that_replaces_a_notice_against_the_storing_of_the_notice(g
 
         await asyncio.gather(keeper.deliver_once(), store(next(counter) % 40, ingestion))
         assert await ground.one(CONTENT, guid) == "the text", round_
+
+
+@pytest.mark.spec("C8", "C25")
+async def test_a_store_that_meets_a_text_which_replaces_its_notice_waits_and_stores_the_text(
+    ground: Ground,
+) -> None:
+    ground.settings = ground.settings.model_copy(update={"ingest_seconds": 3600})
+    keeper, queues = await ground.run()
+    job = await claim_one(ground, queues, "guid-1")
+    await ground.fail(job, "broken")
+    await keeper.deliver_once()
+    async with ground.database.transaction() as connection:
+        assert await write_texts(connection, {"guid-1": ("the text", None)}) == {"guid-1"}
+        storing = asyncio.create_task(IngestionService(ground.database, "bot", [queues]).ingest())
+        await ground.until_row("select exists (select from pg_locks where not granted)")
+    assert await storing == 1
+    assert await ground.stored() == ["the text"]
