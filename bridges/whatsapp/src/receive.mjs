@@ -34,20 +34,6 @@ export async function recordOfReport(message, me, repository) {
   return makeRecord({ key, t: Number(message.messageTimestamp), pushName: message.pushName, me, bytes });
 }
 
-/**
- * The record of a text that the bot itself sent.
- * @param {string} recipient
- * @param {string} text
- * @param {string} id
- * @param {object} me
- * @param {object} repository
- */
-export async function recordOfSent(recipient, text, id, me, repository) {
-  const key = await withTelephoneNumber({ remoteJid: recipient, fromMe: true, id }, repository);
-  const bytes = proto.Message.encode({ conversation: text }).finish();
-  return makeRecord({ key, t: Date.now() / 1000, me, bytes });
-}
-
 /** A message that cannot even be looked at is kept, to be put aside with its fault. */
 function isWanted(message, key) {
   try {

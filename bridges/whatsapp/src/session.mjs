@@ -8,7 +8,7 @@ import makeWASocket, {
 } from '@whiskeysockets/baileys';
 import { BridgeError } from './bridge_error.mjs';
 import { makeBaileysLog } from './log.mjs';
-import { recordOfReport, recordOfSent, recordOfStanza } from './receive.mjs';
+import { recordOfReport, recordOfStanza } from './receive.mjs';
 import { makeDurableRepository } from './signal_repository.mjs';
 import { backOff, pause, timing } from './timing.mjs';
 import { whatsapp } from './whatsapp.mjs';
@@ -77,19 +77,14 @@ export class Session {
   }
 
   /**
-   * Sends a text; resolves when WhatsApp has taken it and the spool has it as an outgoing message.
+   * Sends a text; resolves when WhatsApp has taken it.
    * @param {string} recipient
    * @param {string} text
    * @param {string} id
    */
   async send(recipient, text, id) {
     if (this.state !== 'connected') throw new BridgeError(503, 'not_connected', `the bot is ${this.state}`);
-    const { signalRepository } = this.#socket;
-    const me = this.#bot.auth.creds.me;
     await this.#deliver(recipient, text, id);
-    const record = await recordOfSent(recipient, text, id, me, signalRepository);
-    const spoolId = await this.#bot.spool.put(record);
-    if (spoolId) this.#bot.received(spoolId);
   }
 
   /**

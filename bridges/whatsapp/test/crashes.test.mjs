@@ -146,8 +146,7 @@ describe('an answer is sent once by a bridge that is killed', () => {
   for (const [name, crashAt, times] of [
     ['before it is written down', 'before rename /outbox/', 1],
     ['after it is written down, before it is sent', 'after rename /outbox/', 1],
-    ['after it is sent, before it is in the spool', 'before rename /spool/', 2],
-    ['after it is in the spool, before it is written down as sent', 'before rename /outbox/ 2', 2],
+    ['after it is sent, before it is written down as sent', 'before rename /outbox/ 2', 2],
     ['after it is written down as sent', 'after rename /outbox/ 2', 1],
   ]) {
     it(name, async () => {
@@ -162,8 +161,6 @@ describe('an answer is sent once by a bridge that is killed', () => {
       const sent = (await story.loopback.get('outbox')).filter((one) => one.text === name);
       assert.equal(sent.length, 1, 'one message to WhatsApp');
       assert.equal(sent[0].times_received, times);
-      assert.equal((await story.mediamill.message(id)).recipient_id, ANN);
-      assert.equal(story.timesStored(id), 1);
     });
   }
 });
