@@ -14,6 +14,7 @@ KIND: Final = "message.process"
 USER, OUTGOING, BOT = "user", "outgoing", "bot"
 SOURCES = (USER, OUTGOING, BOT)
 SORRY: Final = "[The media could not be processed]"
+CORRUPT: Final = "media_corrupt_"
 UNKNOWN_TYPE: Final = "application/octet-stream"
 _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 _MIME_TYPE = re.compile(r"[a-z0-9.+-]{1,63}/[a-z0-9.+_-]{1,127}|media_corrupt_[a-z]{1,20}")

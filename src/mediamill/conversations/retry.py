@@ -30,7 +30,7 @@ async def retry_message(
     if not found:
         raise NotFoundError(f"there is no message {message_id} in this conversation")
     media = found[0]["media"]
-    if media and media["state"] == "failed" and media["job_id"]:
+    if media and media["can_retry"]:
         await retry_job(connection, engine, media["job_id"])
         return "media"
     if await queries.redo_reply.row(connection, **keys, message_id=message_id) is not None:

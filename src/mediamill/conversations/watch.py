@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mediamill.conversations.bots import show_bot
+from mediamill.conversations.model import CORRUPT
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
 from mediamill.errors import NotFoundError
@@ -54,7 +55,7 @@ async def list_messages(
     """The newest messages between two ids, oldest first, stored or not.
 
     A media message has `media`: guid, mime_type, original_filename, `state` (waiting, processing, done or failed),
-    `percent`, `failed_reason`, and `job_id` as long as the engine knows its job.
+    `percent`, `failed_reason`, `can_retry`, and `job_id` as long as the engine knows its job.
     """
     rows = await queries.list_messages.rows(
         connection,
@@ -90,7 +91,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     if row["media"] is not None:
         awaited = row["media_processing_id"] is not None
         state = "waiting" if awaited else "failed" if row["media"]["failed_reason"] else "done"
-        row["media"] |= {"state": state, "percent": None, "job_id": None}
+        row["media"] |= {"state": state, "percent": None, "job_id": None, "can_retry": False}
     return row
 
 
@@ -102,6 +103,8 @@ async def _tell_jobs(connection: Connection, media: Sequence[dict[str, Any]]) ->
     for row in await queries.media_jobs.rows(connection, guids=list(by_guid)):
         each = by_guid[row["guid"]]
         each["job_id"] = row["job_id"]
-        if row["state"] != "dead":
+        if row["state"] == "dead":  # what never arrived cannot be tried again from here
+            each["can_retry"] = not each["mime_type"].startswith(CORRUPT)
+        else:
             each["state"] = "processing" if row["state"] in ("running", "completed") else "waiting"
             each["percent"] = row["percent"]

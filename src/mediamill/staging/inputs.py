@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from mediamill.errors import GiveUpError
 from mediamill.staging import failed_folder, staging_folder
+from mediamill.staging.failed import put_aside
 
 _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 
@@ -40,15 +40,11 @@ def end_input(data_folder: Path, payload: Mapping[str, Any], *, keep: bool) -> N
     """The job has ended: its staged file is deleted, or put aside for a while if another try may be asked for."""
     match payload.get("file"):
         case {"staged": str(guid)} if _GUID.fullmatch(guid):
-            staged, aside = staging_folder(data_folder) / guid, failed_folder(data_folder) / guid
-            with contextlib.suppress(FileNotFoundError):
-                if keep:
-                    aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    staged.replace(aside)
-                    os.utime(aside)  # it is kept for a while from now on
-                else:
-                    aside.unlink(missing_ok=True)
-                    staged.unlink()
+            if keep:
+                put_aside(data_folder, guid)
+            else:
+                (failed_folder(data_folder) / guid).unlink(missing_ok=True)
+                (staging_folder(data_folder) / guid).unlink(missing_ok=True)
 
 
 def _staged(data_folder: Path, guid: str) -> Path:

@@ -171,7 +171,7 @@ def _medium_of(media: Mapping[str, Any] | None) -> Medium | None:
         state=media["state"],
         percent=media["percent"],
         failed_reason=media["failed_reason"],
-        can_retry=media["state"] == "failed" and media["job_id"] is not None,
+        can_retry=media["can_retry"],
     )
 
 

@@ -329,7 +329,7 @@ class Lane:
             return
         self.failed += 1
         if fate is Fate.DEAD:
-            self._runner.end_input(job, keep=not failure.permanent)
+            self._runner.end_input(job, keep=True)
         self.wake()  # it may come due before the next poll
 
     async def _reroute(self, elsewhere: Elsewhere) -> None:
