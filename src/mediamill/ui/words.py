@@ -25,6 +25,7 @@ TONES = {
     "connected": "good",
     "connecting": "warn",
     "starting": "warn",
+    "installing": "warn",
     "pairing": "warn",
     "failed": "bad",
     "logged_out": "bad",
