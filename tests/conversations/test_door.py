@@ -355,6 +355,8 @@ async def test_backends_that_are_terminated_at_any_step_lose_nothing_and_double_
         await other.fetchval(TERMINATE)
         assert all(await talk)
     await other.close()
+    ground.database.pool.terminate()  # its connections are gone, too
+    ground.database = await Database.open(ground.database.url)
     assert [each.content for each in heard] == [f"t{n}" for n in range(20)]
     ids = {each.id for each in heard} | {each.id for _, each in queues.placeholders()}
     assert len(ids) == 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -20,6 +20,7 @@ from mediamill.engine.model import NewJob
 log = logging.getLogger(__name__)
 
 INSIST_SECONDS = 15.0
+Found = TypeVar("Found")
 
 
 class DatabaseRecords:
@@ -31,27 +32,29 @@ class DatabaseRecords:
 
     async def last_id(self, correspondent_id: str) -> int:
         """See Records."""
-        async with self._database.connection() as connection:
-            return int(
-                await queries.last_id.value(connection, **self._bot, correspondent_id=correspondent_id)
-            )
+
+        async def ask() -> int:
+            async with self._database.connection() as connection:
+                found = await queries.last_id.value(
+                    connection, **self._bot, correspondent_id=correspondent_id
+                )
+            return int(found)
+
+        return await _insist(ask)
 
     async def accept(self, correspondent_id: str, message: Message, media: Media | None) -> Message | None:
-        """See Records. A database that is away is waited for, a while: asking again harms nothing."""
-        deadline, pause = asyncio.get_running_loop().time() + INSIST_SECONDS, 0.05
-        while True:
-            try:
-                async with self._database.transaction() as connection:
-                    return await self._accept(connection, correspondent_id, message, media)
-            except LOST as error:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise UncertainError(fix="send it again; it is taken once") from error
-            except asyncpg.UniqueViolationError as error:
-                if error.constraint_name == "arrivals_guid":
-                    raise BadGuidError("this media_processing_id belongs to another message") from error
-                raise
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 2.0)
+        """See Records. Asking again harms nothing."""
+
+        async def ask() -> Message | None:
+            async with self._database.transaction() as connection:
+                return await self._accept(connection, correspondent_id, message, media)
+
+        try:
+            return await _insist(ask)
+        except asyncpg.UniqueViolationError as error:
+            if error.constraint_name == "arrivals_guid":
+                raise BadGuidError("this media_processing_id belongs to another message") from error
+            raise
 
     async def _accept(
         self, connection: Connection, correspondent_id: str, message: Message, media: Media | None
@@ -112,6 +115,19 @@ class DatabaseRecords:
             subject_id=media.guid,
             mime_type=media.mime_type,
         )
+
+
+async def _insist(verb: Callable[[], Awaitable[Found]]) -> Found:
+    """A database that is away is waited for, a while."""
+    deadline, pause = asyncio.get_running_loop().time() + INSIST_SECONDS, 0.05
+    while True:
+        try:
+            return await verb()
+        except LOST as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise UncertainError(fix="send it again; it is taken once") from error
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 async def find_correspondent(
