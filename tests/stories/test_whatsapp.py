@@ -16,13 +16,11 @@ from tests.stories.whatsapp_story import (
     GROUP,
     SAMPLES,
     Story,
-    needs_bridge,
     story_on,
     stub,
 )
 
 
-@needs_bridge
 @pytest.mark.spec("C10", "C20", "C21", "C27", "C30", "C40", "C41", "C42", "C43")
 async def test_everything_that_people_send_arrives_once_with_its_text_and_is_answered_once(
     new_url: str, tmp_path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -13,22 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process
-from tests.whatsapp.loopback import LOOPBACK, LoopbackWhatsApp
+from tests.whatsapp.loopback import LoopbackWhatsApp
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 ANN, ANN_LID = "491701111111@s.whatsapp.net", "111000111@lid"
 BEN = "491702222222@s.whatsapp.net"
 GROUP = "120363000000000001@g.us"
 SECONDS = 120.0
-
-needs_bridge = pytest.mark.skipif(
-    not (LOOPBACK.parents[1] / "node_modules").is_dir() or not shutil.which("node"),
-    reason="npm ci in bridges/whatsapp first",
-)
 
 
 def stub(kind: str) -> str:
@@ -90,7 +83,7 @@ class Story:
 
     async def said(self, chat: str) -> list[str]:
         """What is stored of a conversation, in the order of ids, without the answers."""
-        return [row["content"] for row in await self.stored(chat) if not _is_answer(row)]
+        return [row["content"] for row in await self.stored(chat) if row["source"] != "bot"]
 
     async def stored(self, chat: str) -> list[dict[str, Any]]:
         path = f"/api/bots/bot/conversations/whatsapp/{chat}/messages"
@@ -119,7 +112,7 @@ class Story:
 
         async def stored() -> bool:
             rows = [row for chat in chats for row in await self.stored(chat)]
-            return sum(map(_is_answer, rows)) == len(told)
+            return sum(bool(row["source"] == "bot") for row in rows) == len(told)
 
         await wait_until(stored, SECONDS)
         sent = await self.whatsapp.outbox(self.device)
@@ -130,13 +123,6 @@ class Story:
         """A copy that could not be read, by keys of before a crash, was asked for again and sent again."""
         sent = await self.whatsapp.outbox(self.device)
         return all(not one["unreadable"] or one["times_received"] > 1 for one in sent)
-
-
-def _is_answer(row: dict[str, Any]) -> bool:
-    """After a crash in the middle of sending the bridge tells of it first, and it counts as the owner's own."""
-    return bool(
-        row["source"] == "bot" or (row["source"] == "outgoing" and row["content"].startswith("You said: "))
-    )
 
 
 def _matching(patterns: list[str], said: list[str]) -> list[bool]:

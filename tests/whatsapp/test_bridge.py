@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import shutil
@@ -23,7 +22,7 @@ from mediamill.providers.whatsapp.provider import WhatsAppProvider
 from mediamill.settings import Settings
 from tests.conftest import wait_until
 from tests.crash.processes import is_alive, until_dead
-from tests.whatsapp.knocking import ANN, ME, Knocking, ask, frame, knocking_at, text
+from tests.whatsapp.knocking import ANN, Knocking, knocking_at
 
 SCRIPTED = Path(__file__).with_name("scripted_bridge")
 
@@ -151,28 +150,6 @@ async def test_sending_tells_apart_what_passes_and_what_does_not(scripted: Scrip
         await send(ANN, "bad", "3")
     sent = [call["body"] for call in scripted.calls("/send")]
     assert sent[0] == {"bot_id": "bot", "recipient": ANN, "text": "hello", "send_id": "1"}
-
-
-@pytest.mark.spec("C10", "C42")
-async def test_what_the_bot_sent_itself_is_its_own_even_if_the_bridge_tells_of_it_first(
-    scripted: Scripted,
-) -> None:
-    knocking = scripted.knocking
-    await knocking.create()
-    await scripted.until_initialized()
-    mine = {"sender": ME, "direction": "outgoing", "recipient_id": ANN}
-    async with knocking.bridge() as line:
-        sending = asyncio.create_task(scripted.provider.send(ANN, "slowly", "5"))
-
-        async def asked() -> bool:
-            return bool(scripted.calls("/send"))
-
-        await wait_until(asked, 30)
-        assert (await ask(line, frame(text("slowly", id="WA-5", **mine))))["type"] == "ack"
-        assert sending.done()
-        assert (await ask(line, frame(text("by hand", id="WA-6", **mine))))["type"] == "ack"
-    found = [(message["source"], message["sender"]["identifier"]) for message in await knocking.messages()]
-    assert found == [("bot", "bot"), ("outgoing", ME)]
 
 
 @pytest.mark.spec("C42")

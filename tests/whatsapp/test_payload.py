@@ -45,7 +45,7 @@ def test_there_are_samples_of_each_sort() -> None:
 @pytest.mark.parametrize("file", VALID, ids=lambda file: file.stem)
 def test_a_sample_says_who_wrote(file: Path) -> None:
     payload = MessagePayload.model_validate(json.loads(file.read_text()))
-    message = message_of(payload, "bot", is_own=False)
+    message = message_of(payload)
     who = payload.actual_sender.identifier if payload.actual_sender else payload.sender
     assert message["sender"].identifier == who
     assert message["source"] == ("user" if payload.direction == "incoming" else "outgoing")

@@ -111,7 +111,7 @@ class ServerClient:
         """Something happened to a message of this bot; also told once at the beginning. Ends when the server goes."""
         import httpx
 
-        query = {"topic": ["message.received", "message.ready"], "subject": [bot]}
+        query = {"topic": ["message.received", "message.ready", "reply.failed"], "subject": [bot]}
         timeout = httpx.Timeout(5, read=90)  # the server says something every 30 seconds
         try:
             async with self._http.stream("GET", "/api/events", params=query, timeout=timeout) as answer:

@@ -218,11 +218,18 @@ order by message_id desc limit :amount;
 
 -- name: move_reply!
 -- An answer that was written stays: it may have been sent.
-update replies
-set state = :state, answer = coalesce(answer, :answer), error = :error, tries = :tries,
-    ended_at = case when :state in ('sent', 'failed') then now() end
-where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
-    and message_id = :message_id and state in ('due', 'written');
+with moved as (
+    update replies
+    set state = :state, answer = coalesce(answer, :answer), error = :error, tries = :tries,
+        ended_at = case when :state in ('sent', 'failed') then now() end
+    where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
+        and message_id = :message_id and state in ('due', 'written')
+    returning *
+)
+insert into events (topic, subject, data)
+select 'reply.failed', bot_id, jsonb_build_object('provider_name', provider_name, 'correspondent_id', correspondent_id,
+    'id', message_id, 'error', error)
+from moved where state = 'failed';
 
 -- name: list_failed_replies
 select provider_name, correspondent_id, message_id, error, ended_at from replies

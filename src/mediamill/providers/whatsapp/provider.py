@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -28,7 +27,6 @@ AGAIN_SECONDS = 10.0
 SOON_SECONDS = 1.0
 STOP_SECONDS = 10.0
 SEND_SECONDS = 60.0
-OWN_IDS = 1_000
 TELL_AGAIN_SECONDS = 1.0
 
 
@@ -51,8 +49,6 @@ class WhatsAppProvider:
         self._status: dict[str, Any] = {"state": "connecting"}
         self._refused = 0
         self._news = asyncio.Event()
-        self._sending: set[asyncio.Task[Mapping[str, Any]]] = set()
-        self._own: OrderedDict[str, None] = OrderedDict()
 
     # --- the provider contract ---
 
@@ -81,24 +77,14 @@ class WhatsAppProvider:
     async def send(self, recipient: str, text: str, send_id: str) -> str:
         """See Provider."""
         body = {"bot_id": self.bot_id, "recipient": recipient, "text": text, "send_id": send_id}
-        sending = asyncio.create_task(self._bridge.call("/send", body, SEND_SECONDS))
-        self._sending.add(sending)
         try:
-            answer = await sending
+            answer = await self._bridge.call("/send", body, SEND_SECONDS)
         except BridgeRefusedError as error:
             if error.is_unknown_bot:
                 self.bridge_is_up()  # it has forgotten us
                 raise NotConnectedError("the bridge does not know the bot yet") from error
             raise GiveUpError(f"the bridge refused the message: {error.message}") from error
-        finally:
-            self._sending.discard(sending)
-        return self._remember(str(answer.get("provider_message_id", send_id)))
-
-    def _remember(self, id_: str) -> str:
-        self._own[id_] = None
-        while len(self._own) > OWN_IDS:
-            self._own.popitem(last=False)
-        return id_
+        return str(answer.get("provider_message_id", send_id))
 
     # --- the bridge's line ---
 
@@ -129,15 +115,7 @@ class WhatsAppProvider:
     async def _add(self, correspondent_id: str, payload: MessagePayload) -> object:
         if self._stopped:
             raise NotConnectedError("the bot stops")
-        is_own = payload.direction == "outgoing" and await self._is_own(payload.provider_message_id)
-        message = message_of(payload, self.bot_id, is_own=is_own)
-        return await self._context.queues.add_message(correspondent_id, **message)
-
-    async def _is_own(self, id_: str) -> bool:
-        """Did the bot send it? The bridge may tell of a message before it has answered the call that sent it."""
-        if id_ not in self._own and self._sending:
-            await asyncio.wait(set(self._sending))
-        return id_ in self._own
+        return await self._context.queues.add_message(correspondent_id, **message_of(payload))
 
     # --- what it says of itself ---
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mediamill.conversations.model import BOT, OUTGOING, USER, Group, Sender
+from mediamill.conversations.model import OUTGOING, USER, Group, Sender
 from mediamill.conversations.records import find_correspondent
 from mediamill.db.connection import Database
 from mediamill.providers.whatsapp.payload import MessagePayload
@@ -26,14 +26,13 @@ async def find_conversation(database: Database, bot_id: str, payload: MessagePay
     return await find_correspondent(database, bot_id, NAME, list(dict.fromkeys(identifiers)))
 
 
-def message_of(payload: MessagePayload, bot_id: str, *, is_own: bool) -> dict[str, Any]:
-    """What `add_message` is told. `is_own`: the bot itself sent it, and knows it under its own name."""
-    source = USER if payload.direction == "incoming" else BOT if is_own else OUTGOING
+def message_of(payload: MessagePayload) -> dict[str, Any]:
+    """What `add_message` is told."""
     group = payload.group and Group(payload.group.identifier, payload.group.display_name)
     return {
         "content": payload.message,
-        "sender": Sender(bot_id, bot_id) if is_own else _sender_of(payload),
-        "source": source,
+        "sender": _sender_of(payload),
+        "source": USER if payload.direction == "incoming" else OUTGOING,
         "originating_time": payload.originating_time,
         "group": group,
         "provider_message_id": payload.provider_message_id,

@@ -149,7 +149,7 @@
 
   function listen() {
     const events = new EventSource(chat.dataset.events);
-    for (const topic of ["message.received", "message.ready"]) {
+    for (const topic of ["message.received", "message.ready", "reply.failed"]) {
       events.addEventListener(topic, (event) => isOurs(event) && refresh());
     }
     events.addEventListener("bot.changed", refresh);
