@@ -242,7 +242,7 @@ async def test_a_bot_that_runs_cannot_be_deleted_and_a_deleted_one_leaves_nothin
     await keeper.keep_once()
     async with ground.database.transaction() as connection:
         await bots.delete_bot(connection, "bot")
-    for table in ("arrivals", "queues", "conversations", "replies"):
+    for table in ("arrivals", "queues", "conversations", "replies", "jobs", "held_owners"):
         assert await ground.one(f"select count(*) from {table}") == 0
 
 

@@ -6,11 +6,12 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mediamill.conversations import bot_queues, records
-from mediamill.conversations.bot_queues import BotQueuesManager, UncertainError
+from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager, UncertainError
 from mediamill.conversations.model import USER, BadGuidError, Group, Message, Sender
 from mediamill.conversations.records import DatabaseRecords
 from mediamill.db.connection import Database, connect
@@ -362,3 +363,23 @@ async def test_backends_that_are_terminated_at_any_step_lose_nothing_and_double_
     assert len(ids) == 40
     assert await ground.one("select count(*) from arrivals where id = any ($1)", ids) == 40
     assert await ground.one("select count(distinct subject_id) from jobs") == 20
+
+
+@pytest.mark.parametrize("given", [{"correspondent_id": "a" * 501}, {"provider_message_id": "m" * 501}])
+async def test_ids_that_are_too_long_are_refused(ground: Ground, given: dict[str, str]) -> None:
+    _, queues = await ground.run()
+    with pytest.raises(BadIdError):
+        await queues.add_message(given.get("correspondent_id", "ann"), "hello", ANN, USER, **_only_id(given))
+    assert await ground.one("select count(*) from arrivals") == 0
+
+
+def _only_id(given: dict[str, str]) -> Any:
+    return {name: value for name, value in given.items() if name == "provider_message_id"}
+
+
+async def test_the_longest_caption_of_the_widest_characters_fits_into_its_job(ground: Ground) -> None:
+    _, queues = await ground.run()
+    message = await send_media(queues, "g-1", caption="\N{GRINNING FACE}" * 300_000)
+    assert message is not None
+    assert message.message_size == 100_000
+    assert await ground.one("select count(*) from jobs") == 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mediamill.engine.hold import hold_owner
 from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
 from mediamill.engine.recovery.sweep import JANITOR, run_chore, run_chores
 from mediamill.engine.workers import register_worker
@@ -37,6 +38,18 @@ async def test_jobs_that_nobody_moved_for_three_hours_go_to_the_dead_letter_with
     assert await bench.one("select count(*) from dead_jobs where reason = 'abandoned'") == 120
     assert await bench.one("select count(*) from subjects where status = 'failed'") == 120
     assert await bench.state(young) == "queued"
+
+
+@pytest.mark.spec("E12", "E34")
+async def test_a_result_that_waits_for_an_owner_on_hold_is_not_forgotten(bench: Bench) -> None:
+    away, here = await bench.enqueue("test.delivered", owner="bot"), await bench.enqueue("test.delivered")
+    for job in await bench.claim(amount=2):
+        await bench.finish(job, result='"text"')
+    async with bench.database.transaction() as connection:
+        await hold_owner(connection, "bot")
+    await age(bench, 100)
+    await run_chore(bench.database, bench.engine, bury_forgotten)
+    assert [await bench.state(away), await bench.state(here)] == ["completed", "dead"]
 
 
 @pytest.mark.spec("E34")

@@ -25,11 +25,12 @@ from mediamill.conversations.model import (
     clean_time,
 )
 from mediamill.conversations.queue import Callback, CorrespondentQueue
-from mediamill.errors import UnavailableError
+from mediamill.errors import InvalidError, RetryLaterError, UnavailableError
 
 log = logging.getLogger(__name__)
 
 IDLE_QUEUES = 1_000
+LONGEST_ID = 500
 
 
 class Records(Protocol):
@@ -48,8 +49,20 @@ class Records(Protocol):
         """A message that is kept and not stored yet."""
 
 
+class BadIdError(InvalidError):
+    """An id of a message or of a correspondent may have 500 characters."""
+
+    code = "bad_id"
+
+
 class DuplicateError(Exception):
     """The message came before and is stored already."""
+
+
+class IdTakenError(RetryLaterError):
+    """Another process has given the next id of this conversation; send the message again."""
+
+    code = "id_taken"
 
 
 class UncertainError(UnavailableError):
@@ -110,6 +123,9 @@ class BotQueuesManager:
         """
         if self._closed:
             raise QueuesClosedError(fix="send it again")
+        for text in (correspondent_id, provider_message_id or ""):
+            if len(text) > LONGEST_ID:
+                raise BadIdError
         media = None
         if media_processing_id is not None and mime_type is not None:
             media = Media(media_processing_id, mime_type, original_filename, media_metadata or {})
@@ -155,6 +171,8 @@ class BotQueuesManager:
                     return None
                 if isinstance(error, UncertainError):
                     self._uncertain.add((correspondent_id, facts["provider_message_id"]))
+                if isinstance(error, IdTakenError):
+                    queue.next_id = max(queue.next_id, await self._records.last_id(correspondent_id) + 1)
                 raise
             return self._accepted(queue, message, earlier, media)
 

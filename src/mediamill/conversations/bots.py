@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from mediamill.conversations.model import Limits, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
-from mediamill.engine.hold import hold_owner
+from mediamill.engine.hold import forget_owner, hold_owner
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -116,10 +116,11 @@ async def stop_bot(connection: Connection, bot_id: str) -> int:
 
 
 async def delete_bot(connection: Connection, bot_id: str) -> None:
-    """With all its conversations. It must be stopped first."""
+    """With all its conversations, and what waits of its jobs. It must be stopped first."""
     bot = await show_bot(connection, bot_id)
     if bot["running"] or await queries.delete_bot.row(connection, id=bot_id) is None:
         raise ConflictError(f"the bot {bot_id} runs", fix=f"mediamill bots stop {bot_id}")
+    await forget_owner(connection, owner_of(bot_id))
 
 
 async def list_bots(connection: Connection) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ class Limits:
     max_messages: int = 1_000
     max_characters: int = 1_000_000
     max_age_seconds: float = 24 * 3600
-    max_message_characters: int = 200_000
+    max_message_characters: int = 100_000
 
 
 def owner_of(bot_id: str) -> str:

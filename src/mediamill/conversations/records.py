@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from mediamill.conversations.bot_queues import DuplicateError, UncertainError
+from mediamill.conversations.bot_queues import DuplicateError, IdTakenError, UncertainError
 from mediamill.conversations.model import KIND, OUTGOING, BadGuidError, Media, Message, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import LOST, Connection, Database
@@ -54,7 +54,7 @@ class DatabaseRecords:
         except asyncpg.UniqueViolationError as error:
             if error.constraint_name == "arrivals_guid":
                 raise BadGuidError("this media_processing_id belongs to another message") from error
-            raise
+            raise IdTakenError from error
 
     async def _accept(
         self, connection: Connection, correspondent_id: str, message: Message, media: Media | None

@@ -17,3 +17,9 @@ async def release_owner(connection: Connection, owner: str) -> int:
     await store.jobs.release_owner.run(connection, owner=owner)
     rows = await store.jobs.release_jobs.rows(connection, owner=owner)
     return sum(row["jobs"] for row in rows)
+
+
+async def forget_owner(connection: Connection, owner: str) -> int:
+    """There is no such owner any more: its jobs that do not run are thrown away, results too. How many."""
+    await store.jobs.release_owner.run(connection, owner=owner)
+    return await store.jobs.drop_jobs_of_owner.run(connection, owner=owner)

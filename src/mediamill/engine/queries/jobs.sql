@@ -368,6 +368,10 @@ with back as (
 )
 select pool, jobs, pg_notify('mediamill_jobs', pool) from pools_woken;
 
+-- name: drop_jobs_of_owner!
+-- What runs is left to its worker; nobody will want its result, and the janitor clears it away.
+delete from jobs where owner = :owner and state <> 'running';
+
 -- name: list_held_owners
 select h.owner, h.held_at, (select count(*) from jobs j where j.owner = h.owner and j.state = 'held') as jobs
 from held_owners h order by h.owner;

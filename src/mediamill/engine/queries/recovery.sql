@@ -101,7 +101,7 @@ from (select id, created_at from jobs where id > :after order by id limit :page)
 -- name: lock_forgotten
 -- Jobs that nobody has moved for longer than their pool allows (0: for ever). What runs is left to its lease,
 -- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time (asked once
--- a pool, not once a job).
+-- a pool, not once a job). A result that waits for an owner on hold is done, and waits as long as it takes.
 with p as materialized (
     select name, forget_after_seconds, exists (
         select from throughput t
@@ -114,6 +114,7 @@ where j.id > :after and j.id <= :last_id and j.state <> 'running'
     and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at)
         < now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))
     and not (j.state = 'queued' and coalesce(p.moves, false))
+    and not (j.state = 'completed' and exists (select from held_owners h where h.owner = j.owner))
 order by j.id limit :batch for update of j skip locked;
 
 -- name: forget_finished
