@@ -41,14 +41,14 @@ where a.bot_id = :bot_id and a.state <> 'stored' order by a.provider_name, a.cor
 
 -- name: finish_arrivals
 -- The text of placeholders has come, or word that there will be none. Only once: a second word finds no placeholder.
--- "guid = any" next to the join: found by guid, not by a look at everything that is open.
+-- "guid = any" next to the join, and the state in brackets: found by guid, not by a look at everything that is open.
 with done as (
     update arrivals a
     set state = 'ready', ready_at = now(), media = a.media || jsonb_build_object('failed_reason', f.failed_reason),
         message = a.message || jsonb_build_object('content', f.content, 'message_size', length(f.content),
             'media_processing_id', null)
     from unnest(:guids::text[], :contents::text[], :failed_reasons::text[]) as f (guid, content, failed_reason)
-    where a.guid = any (:guids) and a.guid = f.guid and a.state = 'placeholder'
+    where a.guid = any (:guids) and a.guid = f.guid and (a.state = 'placeholder') is true
     returning a.*
 ), told as (
     insert into events (topic, subject, data)
@@ -65,7 +65,7 @@ with done as (
     set media = a.media || jsonb_build_object('failed_reason', f.failed_reason),
         message = a.message || jsonb_build_object('content', f.content, 'message_size', length(f.content))
     from unnest(:guids::text[], :contents::text[], :failed_reasons::text[]) as f (guid, content, failed_reason)
-    where a.guid = any (:guids) and a.guid = f.guid and a.state = 'ready' and a.media ->> 'failed_reason' is not null
+    where a.guid = any (:guids) and a.guid = f.guid and (a.state = 'ready') is true and a.media ->> 'failed_reason' is not null
     returning a.*
 ), told as (
     insert into events (topic, subject, data)
@@ -82,7 +82,7 @@ with done as (
     set content = f.content, message_size = length(f.content),
         media = q.media || jsonb_build_object('failed_reason', f.failed_reason)
     from unnest(:guids::text[], :contents::text[], :failed_reasons::text[]) as f (guid, content, failed_reason)
-    join arrivals a on a.guid = f.guid and a.state = 'stored'
+    join arrivals a on a.guid = any (:guids) and a.guid = f.guid and (a.state = 'stored') is true
     where q.bot_id = a.bot_id and q.provider_name = a.provider_name and q.correspondent_id = a.correspondent_id and q.id = a.id
     returning f.guid, q.bot_id, q.provider_name, q.correspondent_id, q.id, f.failed_reason
 ), told as (
