@@ -1,0 +1,99 @@
+"""The containers: both run as the user of the host and share the staging folder, seen without a container engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = '#!/bin/sh\nprintf "%s\\n" "$@" >"$ASKED"\ncp .env "$ASKED.env"\n'
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    return found
+
+
+@pytest.mark.spec("C20")
+def test_backend_and_bridge_run_as_the_same_user_of_the_host(services: dict[str, Any]) -> None:
+    users = {service["user"] for service in services.values()}
+    assert len(users) == 1
+    assert users.pop().startswith("${CURRENT_UID:?")
+
+
+@pytest.mark.spec("C20")
+def test_backend_and_bridge_share_the_staging_folder(services: dict[str, Any]) -> None:
+    bridge = services["whatsapp"]
+    staging = bridge["environment"]["BRIDGE_STAGING"]
+    assert f"./data/pending_media:{staging}" in bridge["volumes"]
+    assert "./data:/data" in services["mediamill"]["volumes"]
+    assert services["mediamill"]["environment"]["MEDIAMILL_DATA"] == "/data"
+
+
+def test_every_file_that_the_images_copy_is_there(services: dict[str, Any]) -> None:
+    for service in services.values():
+        context = (ROOT / "deploy" / service["build"]["context"]).resolve()
+        dockerfile = context / service["build"]["dockerfile"]
+        for line in dockerfile.resolve().read_text().splitlines():
+            if line.startswith("COPY"):
+                assert all((context / name).exists() for name in line.split()[1:-1]), line
+
+
+@pytest.mark.spec("C20")
+def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "deploy").mkdir()
+    shutil.copy(ROOT / "scripts" / "start.sh", tmp_path / "scripts")
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(DOCKER)
+    docker.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{docker.parent}:{os.environ['PATH']}",
+        "ASKED": str(tmp_path / "asked"),
+    }
+
+    def start() -> dict[str, str]:
+        subprocess.run(
+            ["bash", tmp_path / "scripts" / "start.sh", "--detach"], env=environment, check=True, timeout=60
+        )
+        lines = (tmp_path / "asked.env").read_text().splitlines()
+        assert len(lines) == len({line.partition("=")[0] for line in lines})
+        return dict(line.split("=", 1) for line in lines)
+
+    first = start()
+    assert (first["CURRENT_UID"], first["CURRENT_GID"]) == (str(os.getuid()), str(os.getgid()))
+    assert len(first["MEDIAMILL_ADMIN_SECRET"]) == len(first["MEDIAMILL_BRIDGE_SECRET"]) == 64
+    assert (tmp_path / "asked").read_text().split() == ["compose", "up", "--build", "--detach"]
+    assert start() == first
+    assert stat.S_IMODE((tmp_path / "deploy" / ".env").stat().st_mode) == 0o600
+    assert (tmp_path / "deploy" / "data" / "pending_media").is_dir()
+
+
+def test_without_docker_the_start_script_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "deploy").mkdir()
+    shutil.copy(ROOT / "scripts" / "start.sh", tmp_path / "scripts")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("dirname", "grep", "head", "od", "tr", "touch", "sed", "id", "mkdir"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    run = subprocess.run(
+        [str(shutil.which("bash")), tmp_path / "scripts" / "start.sh"],
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 1
+    assert "fix: install Docker" in run.stderr
