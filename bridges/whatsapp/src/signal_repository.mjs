@@ -15,7 +15,9 @@
  * A sender key that came along is taken over inside the same transaction, since the message that it is for may follow
  * in the same stanza, and the part that brought the key can be decrypted only once.
  */
-import { DEFAULT_CONNECTION_CONFIG, proto, unpadRandomMax16 } from '@whiskeysockets/baileys';
+import { AsyncResource } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import { DEFAULT_CONNECTION_CONFIG, isPnUser, proto, unpadRandomMax16 } from '@whiskeysockets/baileys';
 import { exclusively } from './lock.mjs';
 
 /**
@@ -30,21 +32,32 @@ export function makeDurableRepository({ stanzas, keep, kept }) {
     const inner = DEFAULT_CONNECTION_CONFIG.makeSignalRepository(auth, logger, findLids);
     const takenKeys = new Set();
 
-    // libsignal queues work by address for the whole process and runs what waited in the async context of whoever
-    // came first. The work would then see that one's transaction, or none, so there must never be a queue. (Always
-    // the transaction first, then this lock.)
-    const alone = (jid, work) => exclusively(`signal ${inner.jidToSignalProtocolAddress(jid)}`, work);
-    const inTransaction = (jid, work) => auth.keys.transaction(() => alone(jid, work), jid);
+    // Whatever changes the session with somebody is one transaction of its own, from reading the old state to writing
+    // the new one, and nothing else of this account is at that session meanwhile. Baileys sends inside a long
+    // transaction that would write an old state over a newer one, and recipients could not read what is sent while a
+    // message of theirs comes in. Outside of that one, then.
+    const account = randomUUID();
+    const outside = new AsyncResource('signal session');
+    async function atSession(jid, work) {
+      const lid = isPnUser(jid) ? await inner.lidMapping.getLIDForPN(jid) : null; // they share a session
+      const name = `${account} ${inner.jidToSignalProtocolAddress(lid ?? jid)}`;
+      return exclusively(name, () => outside.runInAsyncScope(() => auth.keys.transaction(work, name)));
+    }
 
-    async function decrypt(lockName, ciphertext, work) {
+    // libsignal queues work by address for the whole process and runs what waited in the async context of whoever
+    // came first. The work would then see that one's transaction, or none, so there must never be a queue.
+    const alone = (jid, work) => exclusively(`signal ${inner.jidToSignalProtocolAddress(jid)}`, work);
+
+    /** `within` runs its work in a transaction: the plaintext is in the spool before the new state is on disk. */
+    async function decrypt(ciphertext, within, work) {
       let id = null;
       try {
-        return await auth.keys.transaction(async () => {
+        return await within(async () => {
           const padded = await work();
           const stanza = stanzas.get(ciphertext);
           if (stanza) id = await keepPlaintext(stanza, padded);
           return padded;
-        }, lockName);
+        });
       } finally {
         if (id) kept(id);
       }
@@ -73,13 +86,16 @@ export function makeDurableRepository({ stanzas, keep, kept }) {
     return {
       ...inner,
       decryptMessage(request) {
-        const work = () => alone(request.jid, () => inner.decryptMessage(request));
-        return decrypt(request.jid, request.ciphertext, work);
+        const within = (work) => atSession(request.jid, work);
+        return decrypt(request.ciphertext, within, () => alone(request.jid, () => inner.decryptMessage(request)));
       },
-      decryptGroupMessage: (request) =>
-        decrypt(request.group, request.msg, () => inner.decryptGroupMessage(request)),
-      encryptMessage: (request) => inTransaction(request.jid, () => inner.encryptMessage(request)),
-      injectE2ESession: (request) => inTransaction(request.jid, () => inner.injectE2ESession(request)),
+      decryptGroupMessage(request) {
+        const within = (work) => auth.keys.transaction(work, request.group);
+        return decrypt(request.msg, within, () => inner.decryptGroupMessage(request));
+      },
+      encryptMessage: (request) => atSession(request.jid, () => alone(request.jid, () => inner.encryptMessage(request))),
+      injectE2ESession: (request) =>
+        atSession(request.jid, () => alone(request.jid, () => inner.injectE2ESession(request))),
       async processSenderKeyDistributionMessage(request) {
         // Baileys comes with the key that was just taken over: a second copy would only push older keys out.
         if (takenKeys.delete(keyName(request.authorJid, request.item))) return;

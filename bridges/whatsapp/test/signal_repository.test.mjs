@@ -119,6 +119,13 @@ beforeEach(async () => {
   await sender.meet(receiver, ME);
 });
 
+/** As Baileys sends: inside a transaction of its own. */
+const send = (text) =>
+  receiver.auth.keys.transaction(
+    () => receiver.repository.encryptMessage({ jid: SENDER, data: Buffer.from(text) }),
+    ME,
+  );
+
 const gate = () => {
   let open;
   const promise = new Promise((resolve) => (open = resolve));
@@ -187,21 +194,36 @@ describe('a decrypted message', () => {
   it('does not slip into the transaction of an answer to the same person', async () => {
     await receiver.decrypt(await sender.encrypt(ME, { conversation: 'first' }));
     receiver.keys.events.length = 0;
+    const encrypted = await sender.encrypt(ME, { conversation: 'second' });
+    const answer = send('answer');
+    const decrypted = receiver.decrypt(encrypted);
+    await Promise.all([answer, decrypted]);
+    const { events } = receiver.keys;
+    const [begins, ends] = [events.indexOf('keep begins'), events.indexOf('keep ends')];
+    assert.equal(ends, begins + 1, 'nothing is written while it is being kept');
+    assert.equal(events.filter((event) => event.includes('session')).length, 2);
+    assert.match(events[ends + 1], /session/);
+  });
+});
+
+describe('an answer that is sent while a message of the same person is being kept', () => {
+  it('is not undone by it, so that what is sent next can be read too', async () => {
+    const read = async ({ type, ciphertext }) =>
+      Buffer.from(await sender.repository.decryptMessage({ jid: ME, type, ciphertext })).toString();
+    await receiver.decrypt(await sender.encrypt(ME, { conversation: 'first' }));
+    const second = await sender.encrypt(ME, { conversation: 'second' }); // both in a row, as people write
+    assert.equal(await read(await send('hello')), 'hello');
     const { promise, open } = gate();
     receiver.keep = () => promise.then(() => 'id');
-    const encrypted = await sender.encrypt(ME, { conversation: 'second' });
-    const answer = receiver.auth.keys.transaction(
-      () => receiver.repository.encryptMessage({ jid: SENDER, data: Buffer.from('answer') }),
-      ME,
-    );
-    const decrypted = receiver.decrypt(encrypted);
-    await answer;
+    receiver.keys.events.length = 0;
+    const decrypted = receiver.decrypt(second);
     while (!receiver.keys.events.includes('keep begins')) await new Promise(setImmediate);
-    const writesBefore = receiver.keys.events.filter((event) => event.includes('session')).length;
-    assert.equal(writesBefore, 1, 'only that of the answer');
+    const sending = send('answer');
+    for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate); // all the time that it could want
     open();
-    await decrypted;
-    assert.equal(receiver.keys.events.filter((event) => event.includes('session')).length, 2);
+    const [, answer] = await Promise.all([decrypted, sending]);
+    assert.equal(await read(answer), 'answer');
+    assert.equal(await read(await send('more')), 'more');
   });
 });
 
