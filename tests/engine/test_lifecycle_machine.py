@@ -149,7 +149,10 @@ class Machine(WorkerRules):
             job.id,
         )
         self.run(run_chore(self.database, self.engine, bury_forgotten))
-        self.model.bury(job)
+        if job.state is State.COMPLETED and job.owner in self.model.held:  # it waits as long as it takes
+            self.sql("update jobs set created_at = now(), run_after = now() where id = $1", job.id)
+        else:
+            self.model.bury(job)
 
     @when(lambda self: self.model.having(State.FINISHED))
     @rule()

@@ -137,8 +137,8 @@ def _free_port() -> int:
 
 
 @asynccontextmanager
-async def story_on(mill: Mill, folder: Path) -> AsyncIterator[tuple[Story, Process]]:
-    """`mediamill up` with one worker, beside a loopback WhatsApp."""
+async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tuple[Story, Process]]:
+    """`mediamill up` with one worker, beside a loopback WhatsApp. `stubs`: media are not really looked at."""
     async with AsyncExitStack() as stack:
         stack.callback(mill.close)
         whatsapp = await stack.enter_async_context(LoopbackWhatsApp(folder / "loopback"))
@@ -149,13 +149,8 @@ async def story_on(mill: Mill, folder: Path) -> AsyncIterator[tuple[Story, Proce
         up = await mill.started("up")
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
             story = Story(mill, whatsapp, client)
-            for pool, processor in (
-                ("image", "image"),
-                ("stickers", "image"),
-                ("audio", "audio"),
-                ("video", "video"),
-            ):
-                await story.ask("PUT", f"/api/pools/{pool}", json={"processor": f"stub-{processor}"})
+            for pool in ("image", "audio", "video") if stubs else ():
+                await story.ask("PUT", f"/api/pools/{pool}", json={"processor": f"stub-{pool}"})
             await story.ask("PUT", "/api/configuration/media_storage_quota_gb", json={"value": 1})
             bot = {
                 "id": "bot",
