@@ -140,7 +140,8 @@ class Limits:
     max_messages: int = 1_000
     max_characters: int = 1_000_000
     max_age_seconds: float = 24 * 3600
-    max_message_characters: int = 100_000
+    max_message_characters: int = 200_000
+    max_caption_characters: int = 50_000  # it travels with the job
 
 
 def owner_of(bot_id: str) -> str:

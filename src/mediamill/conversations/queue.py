@@ -66,7 +66,9 @@ class CorrespondentQueue:
         media_processing_id: str | None = None,
     ) -> Message:
         """The next message, with its id; it is not in the queue yet."""
-        content = clean_text(content)[: self._limits.max_message_characters]
+        limits = self._limits
+        limit = limits.max_caption_characters if media_processing_id else limits.max_message_characters
+        content = clean_text(content)[:limit]
         id_, self.next_id = self.next_id, self.next_id + 1
         return Message(
             id_,
