@@ -28,7 +28,7 @@ class QueueMachine(RuleBasedStateMachine):
         each=st.integers(1, 12),
     )
     def begin(self, messages: int, characters: int, age: int, each: int) -> None:
-        self.limits = Limits(messages, characters, age, each)
+        self.limits = Limits(messages, characters, age, each, max_caption_characters=each)
         self.now = START
         self.heard: list[tuple[int, str]] = []
         self.told: list[tuple[int, str]] = []

@@ -67,8 +67,8 @@ class CorrespondentQueue:
     ) -> Message:
         """The next message, with its id; it is not in the queue yet."""
         limits = self._limits
-        limit = limits.max_caption_characters if media_processing_id else limits.max_message_characters
-        content = clean_text(content)[:limit]
+        longest = limits.max_caption_characters if media_processing_id else limits.max_message_characters
+        content = clean_text(content)[:longest]
         id_, self.next_id = self.next_id, self.next_id + 1
         return Message(
             id_,
