@@ -16,7 +16,8 @@ from mediamill.conversations import bots
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.keeper import BotKeeper
-from mediamill.conversations.model import USER, Message, Sender
+from mediamill.conversations.model import USER, Message, Sender, owner_of
+from mediamill.engine.hold import hold_owner, release_owner
 from mediamill.settings import Settings
 from mediamill.staging import staging_folder
 from mediamill.worker.supervisor import Supervisor
@@ -52,6 +53,12 @@ class Ground:
             self.finished[bot_id, message.id] = time.monotonic()
 
         return note
+
+    async def hold(self, names: list[str], *, on: bool) -> None:
+        """Let nothing of these bots be worked on until everything waits; or begin."""
+        async with self.app.database.transaction() as connection:
+            for name in names:
+                await (hold_owner if on else release_owner)(connection, owner_of(name))
 
     def stage(self, size_bytes: int) -> str:
         """A file as a bridge would have put it there."""

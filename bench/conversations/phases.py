@@ -37,18 +37,20 @@ async def measure_delay(ground: Ground, texts: int) -> dict[str, Any]:
 
 
 async def measure_burst(ground: Ground, bots: int, each: int, size_bytes: int) -> dict[str, Any]:
-    """Media messages all at once, the same number for every bot."""
+    """Media messages all at once, the same number for every bot; worked on when all are there."""
     names = await ground.run_bots(bots)
     work = [(name, ground.stage(size_bytes)) for _ in range(each) for name in names]
     me = psutil.Process()
     before, peak = me.memory_info().rss, [0]
     watching = asyncio.create_task(_watch(me, peak))
+    await ground.hold(names, on=True)
     began = time.monotonic()
     messages = await asyncio.gather(*(ground.send_media(name, guid) for name, guid in work))
     accepted = time.monotonic() - began
+    await ground.hold(names, on=False)
     keys = [(name, message.id) for (name, _), message in zip(work, messages, strict=True)]
     await ground.until(lambda: _all_finished(ground, keys))
-    took = time.monotonic() - began
+    took = time.monotonic() - began - accepted
     watching.cancel()
     order = sorted(keys, key=lambda key: ground.finished[key])
     counts = [sum(name == bot_id for bot_id, _ in order[: len(order) // 2]) for name in names]
@@ -71,8 +73,10 @@ async def measure_noisy(ground: Ground, quiet_bots: int, each: int, noise: int) 
     noisy, quiet = names[0], names[1:]
     files = [(noisy, ground.stage(10_000)) for _ in range(noise)]
     late = [(name, ground.stage(10_000)) for _ in range(each) for name in quiet]
+    await ground.hold(names, on=True)
     sent = await asyncio.gather(*(ground.send_media(name, guid) for name, guid in files))
     sent += await asyncio.gather(*(ground.send_media(name, guid) for name, guid in late))
+    await ground.hold(names, on=False)
     keys = [(name, message.id) for (name, _), message in zip(files + late, sent, strict=True)]
     await ground.until(lambda: _all_finished(ground, keys))
     order = sorted(keys, key=lambda key: ground.finished[key])
@@ -83,6 +87,7 @@ async def measure_noisy(ground: Ground, quiet_bots: int, each: int, noise: int) 
         "quiet_messages": len(late),
         "quiet_bots": quiet_bots,
         "noisy_done_before_the_last_quiet_one": before,
+        "turns_would_be": each,
         "first_come_first_served_would_be": noise,
     }
 
