@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def _talk(terminal: Terminal) -> None:
     terminal.until("> ")
     terminal.type("hello\n")
     terminal.until("demo: You said: hello")
-    terminal.type(f"/file {SAMPLES / 'voice.ogg'} listen\n")
+    terminal.type(f"/file {shlex.quote(str(SAMPLES / 'voice.ogg'))} listen\n")
     terminal.until("⠙ voice.ogg")
     terminal.type("typed meanwh")
     terminal.until("✓ voice.ogg")
