@@ -29,6 +29,7 @@ async def test_a_demo_bot_is_one_click_away_and_answers(talking: Talking, browse
     await expect(page.get_by_role("heading", name="No bots yet")).to_be_visible()
     await page.get_by_role("button", name="Create a demo bot and talk to it").click()
     await expect(page).to_have_url(re.compile(r"/bots/demo/chat/guest-[0-9a-f]{8}$"))
+    await page.locator("html.scripts").wait_for(state="attached")  # before that, Enter is a new line
     await page.keyboard.type("Hello, who is there?")
     await page.keyboard.press("Enter")
     await expect(page.locator("#messages .mine")).to_contain_text("Hello, who is there?", timeout=LIMIT)

@@ -44,6 +44,7 @@ async def test_a_photo_and_a_voice_note_become_text_in_the_chat_and_are_answered
     complaints = watch_console(page)
     await page.goto(f"{url.group(1)}/bots")
     await page.get_by_role("button", name="Create a demo bot and talk to it").click()
+    await page.locator("html.scripts").wait_for(state="attached")  # before that, Enter is a new line
     await say(page, "Good morning!")
     theirs = page.locator("#messages .theirs")
     await expect(theirs).to_have_count(1, timeout=LIMIT)
