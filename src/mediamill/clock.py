@@ -1,12 +1,14 @@
-"""Waiting with a limit.
+"""Waiting: with a limit, and for as long as a server asks.
 
-Not by `asyncio.wait_for`: in Python 3.11 it swallows a cancellation that comes just as what it waits for is
-done, and whoever was told to stop goes on for ever. Timeouts of a block have no such gap.
+The limit is not kept by `asyncio.wait_for`: in Python 3.11 it swallows a cancellation that comes just as what it waits
+for is done, and whoever was told to stop goes on for ever. Timeouts of a block have no such gap.
 """
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
@@ -17,3 +19,18 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """What a server's Retry-After asks for: seconds or a date, as RFC 9110 has it; None if it says nothing."""
+    if header is None or not header.strip():
+        return None
+    try:
+        return min(max(0.0, float(header)), 1e6)
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())

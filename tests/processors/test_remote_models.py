@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mediamill.clock import retry_after_seconds
 from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
-from mediamill.processors.models.endpoint import Door, Endpoint, ModelNotSetError, retry_after_seconds
+from mediamill.processors.models.endpoint import Door, Endpoint, ModelNotSetError
 from mediamill.settings import Settings
 from mediamill.testing.model_server import (
     BROKEN,

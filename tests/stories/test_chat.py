@@ -72,6 +72,8 @@ async def test_a_voice_note_goes_in_and_its_text_and_an_answer_come_out(mill: Mi
     code, said, _ = await run(mill, "chat", "-f", broken)
     assert code == 1
     assert "✗ broken.jpg: the JPEG image is damaged" in said
+    assert list((tmp_path / "data" / "pending_media").iterdir()) == []
+    assert len(list((tmp_path / "data" / "failed_media").iterdir())) == 1  # kept for another try
     mill.assert_no_traceback()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from mediamill.agents.contract import AgentBusyError, AgentRefusedError
 from mediamill.errors import MediamillError
@@ -57,18 +55,3 @@ def one_line(text: str, key: str | None) -> str:
     """Short, on one line, without our key."""
     line = " ".join(text.split())
     return (line.replace(key, "…") if key else line)[:300]
-
-
-def retry_after_seconds(header: str | None) -> float | None:
-    """Seconds or a date, as RFC 9110 has it; None if it says nothing."""
-    if header is None or not header.strip():
-        return None
-    try:
-        return min(max(0.0, float(header)), 1e6)
-    except ValueError:
-        pass
-    try:
-        at = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())

@@ -23,9 +23,10 @@ from mediamill.agents.contract import (
     Image,
     Turn,
 )
-from mediamill.agents.failures import failure_of, one_line, read_reason, retry_after_seconds
+from mediamill.agents.failures import failure_of, one_line, read_reason
 from mediamill.agents.fit import fit_history
 from mediamill.agents.thinking import WithoutThinking
+from mediamill.clock import retry_after_seconds
 from mediamill.settings import Settings
 
 DEFAULT_MODEL = "gpt-4o-mini"

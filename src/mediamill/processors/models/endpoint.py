@@ -20,13 +20,12 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import SecretStr
 
+from mediamill.clock import retry_after_seconds
 from mediamill.errors import GiveUpError, RetryLaterError
 
 LARGEST_ANSWER_BYTES = 10_000_000
@@ -246,21 +245,6 @@ class Endpoint:
         if self._key:
             line = line.replace(self._key, "…")
         return f": {line}" if line else ""
-
-
-def retry_after_seconds(header: str | None) -> float | None:
-    """Seconds or a date, as RFC 9110 has it; None if it says nothing."""
-    if header is None:
-        return None
-    try:
-        return min(max(0.0, float(header)), 1e6) if header.strip() else None
-    except ValueError:
-        pass
-    try:
-        at = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())
 
 
 def _checked_url(door: Door) -> httpx.URL:
