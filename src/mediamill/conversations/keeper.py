@@ -116,9 +116,10 @@ class BotKeeper:
         return sorted(self._factories)
 
     def _heard(self, channel: str, _payload: str) -> None:
+        """An empty name is a listener that was away: everything is looked at."""
         if channel != "mediamill_bots":
             self._delivery.set()
-        if channel != "mediamill_results":
+        if channel in ("", "mediamill_bots"):
             self._changed.set()
 
     async def keep_once(self) -> None:

@@ -243,7 +243,7 @@ with again as (
         and message_id = :message_id and state = 'failed'
     returning bot_id
 )
-select pg_notify('mediamill_messages', bot_id) from again;
+select pg_notify('mediamill_bots', bot_id) from again;
 
 -- name: add_bot
 insert into bots (id, config) values (:id, :config::jsonb) on conflict (id) do nothing returning id;
