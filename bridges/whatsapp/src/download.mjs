@@ -3,7 +3,6 @@
  * A file is WhatsApp's AES-256-CBC with the first ten bytes of an HMAC over iv and ciphertext at its end.
  */
 import { createDecipheriv, createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
@@ -61,10 +60,10 @@ export async function downloadMedia(media, type, target, room, signal) {
   try {
     const response = await request(address, clock.signal);
     const verify = new Verifier(await getMediaKeys(media.mediaKey, type), media.fileSha256);
-    const source = Readable.fromWeb(response.body);
     const plain = (chunks) => bounded(verify.decrypt(clock.watch(chunks)), room);
-    await pipeline(source, plain, createWriteStream(part), { signal: clock.signal });
-    await publish(part, target);
+    await write(part, (sink) => pipeline(Readable.fromWeb(response.body), plain, sink, { signal: clock.signal }));
+    await rename(part, target);
+    await syncFolder(dirname(target));
     return verify.bytes;
   } catch (error) {
     await rm(part, { force: true });
@@ -83,15 +82,15 @@ async function request(address, signal) {
   throw new MediaFault(`http_${status}`, `HTTP ${status}`, { gone: GONE.has(status) });
 }
 
-async function publish(part, target) {
-  const handle = await open(part, 'r+');
+/** Opened before the first byte and closed after the last: no file appears once a failed download was cleaned up. */
+async function write(part, fill) {
+  const handle = await open(part, 'w');
   try {
+    await fill((chunks) => handle.writeFile(chunks));
     await handle.sync();
   } finally {
     await handle.close();
   }
-  await rename(part, target);
-  await syncFolder(dirname(target));
 }
 
 /** Ends a download that stalls, or takes too long as a whole, or is called off. */

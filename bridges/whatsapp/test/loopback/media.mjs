@@ -115,21 +115,19 @@ async function sendFile(path, fault, request, response) {
   const stopAt = fault.reset_after ?? fault.stall_after ?? end;
   response.writeHead(200, { 'content-length': end, 'content-type': 'application/octet-stream' });
   response.on('error', () => {});
+  const closed = once(response, 'close').catch(() => {});
   let sent = 0;
   const highWaterMark = fault.bytes_per_second ? Math.max(1, Math.floor(fault.bytes_per_second / 10)) : 65536;
   for await (const chunk of createReadStream(path, { highWaterMark })) {
     const part = flip(chunk, fault.flip_at - sent).subarray(0, stopAt - sent);
     sent += part.length;
     if (response.destroyed) return;
-    if (part.length) await written(response, part);
+    if (part.length) await Promise.race([new Promise((resolve) => response.write(part, resolve)), closed]);
     if (sent >= stopAt) break;
     if (fault.bytes_per_second) await pause(100);
   }
   await finish(fault, request, response);
 }
-
-const written = (response, part) =>
-  Promise.race([new Promise((resolve) => response.write(part, resolve)), once(response, 'close')]);
 
 async function finish(fault, request, response) {
   if (fault.stall_after !== undefined) {
