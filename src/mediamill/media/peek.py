@@ -17,7 +17,8 @@ class Peek:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.size = os.fstat(file.fileno()).st_size
+        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         self.head = file.read(HEAD_BYTES)
         self._bytes_left = BUDGET_BYTES
         self._looks_left = BUDGET_LOOKS

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mediamill.media.peek import Peek, open_regular
 from mediamill.media.sniff_boxes import look_at_boxes
@@ -46,10 +47,15 @@ class Sniffed:
 def sniff(path: Path) -> Sniffed:
     """Look at a bounded part of the file. Raises OSError only: any bytes have a type, if only UNKNOWN."""
     with open_regular(path) as file:
-        peek = Peek(file)
-        if not peek.head:
-            return Sniffed(UNKNOWN, "the file is empty")
-        for look in LOOKS:
-            if (found := look(peek)) is not None:
-                return Sniffed(*found)
+        return sniff_file(file)
+
+
+def sniff_file(file: BinaryIO) -> Sniffed:
+    """The same for a file that is open already, or bytes in memory."""
+    peek = Peek(file)
+    if not peek.head:
+        return Sniffed(UNKNOWN, "the file is empty")
+    for look in LOOKS:
+        if (found := look(peek)) is not None:
+            return Sniffed(*found)
     return Sniffed(UNKNOWN, f"no known signature in the first {len(peek.head)} bytes")
