@@ -24,6 +24,13 @@ $(shell rm -f .venv/.made-in .venv/.stamp-*)
 endif
 endif
 
+# A test run starts hundreds of processes, which would each compile all code again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# The whole suite runs in two processes; what was chosen with ARGS in one, unless they say otherwise.
+WORKERS ?= 2
+SHARED := -n $(WORKERS) --dist worksteal
+
 .PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations spec spec-json spec-record lock clean
 
 help: ## this list
@@ -36,7 +43,7 @@ samples: .venv/.stamp-models ## the sample files turned into text; ARGS=--json f
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" $(BIN)/mediamill process samples $(ARGS)
 
 test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser ## every test; ARGS='-k name' chooses
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(or $(ARGS),$(SHARED))
 
 check: .venv/.stamp-dev ## ruff, mypy, the import contract
 	@$(BIN)/ruff check .
@@ -128,6 +135,6 @@ spec-record: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp
 			-newer $(RECORD) -not -path '*/__pycache__/*' -not -path '*/screenshots/*' -print -quit)" ]; then \
 		echo "running the tests for the record of requirements" >&2; \
 		rm -f $(RECORD); \
-		$(BIN)/pytest -q >&2 || [ $$? = 1 ]; \
+		$(BIN)/pytest -q $(SHARED) >&2 || [ $$? = 1 ]; \
 		[ -f $(RECORD) ] || { echo "the test run left no record" >&2; exit 1; }; \
 	fi

@@ -1,3 +1,24 @@
-"""Loads the record of requirements for every test run."""
+"""Loads the record of requirements for every test run, and orders the tests for runs on several cores."""
+
+from __future__ import annotations
+
+import pytest
 
 pytest_plugins = ["tests.spec_plugin"]
+
+# Longest first. A run with workers (-n 2 --dist worksteal) gives each a share of the list in this order, and who is
+# done takes from the end of the other's: what comes last must be short, so that both end together.
+SLOW_FOLDERS = ("tests/stories/", "tests/crash/", "tests/whatsapp/", "tests/ui/")
+
+
+def _slowness(item: pytest.Item) -> int:
+    for place, folder in enumerate(SLOW_FOLDERS):
+        if item.nodeid.startswith(folder):
+            return place
+    return len(SLOW_FOLDERS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only for workers: whoever runs tests in one process wants the quick answers first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_slowness)

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,43 +32,60 @@ def is_full_run(config: pytest.Config) -> bool:
 
 
 class SpecRecord:
-    """Collects the outcome of each test of one run."""
+    """Collects the outcome of each test of one run, also where several worker processes (xdist) share it.
+
+    Workers collect the tests and tell their ids when they end; outcomes reach the process that started them.
+    """
 
     def __init__(self) -> None:
-        self.tests: dict[str, Outcome] = {}
+        self.ids: dict[str, list[str]] = {}
+        self.outcomes: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Every id on a test must be a requirement of docs/requirements.md."""
         known = {row.id for row in read_requirements(config.rootpath / "docs" / "requirements.md")}
         for item in items:
-            ids = spec_ids(item)
-            unknown = [name for name in ids if name not in known]
+            self.ids[item.nodeid] = spec_ids(item)
+            unknown = [name for name in self.ids[item.nodeid] if name not in known]
             if unknown:
                 raise pytest.UsageError(
                     f"{item.nodeid}: no such requirement: {', '.join(unknown)} (docs/requirements.md)"
                 )
-            self.tests[item.nodeid] = {"test": item.nodeid, "spec": ids, "outcome": "not run"}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Passed means that the call passed and nothing around it failed; an xfail is no pass."""
-        test = self.tests[report.nodeid]
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
-            test["outcome"] = "passed"
+            self.outcomes[report.nodeid] = "passed"
         elif report.failed or report.skipped:
-            test["outcome"] = report.outcome
+            self.outcomes[report.nodeid] = report.outcome
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker has ended: each collected all tests, so that one which died is made up for by another."""
+        self.ids.update(getattr(node, "workeroutput", {}).get("spec_ids", {}))
+
+    def write(self, record: Path) -> None:
+        """A test that was given up with its worker counts as failed, one that never began as not run."""
+        tests: list[Outcome] = [
+            {"test": test, "spec": ids, "outcome": self.outcomes.get(test, "not run")}
+            for test, ids in self.ids.items()
+        ]
+        record.parent.mkdir(exist_ok=True)
+        draft = record.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps({"tests": tests}, indent=1) + "\n")
+        draft.replace(record)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Writes the record if the run went to its end, whether or not tests failed."""
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["spec_ids"] = self.ids
+            return
         finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         stopped = bool(session.shouldstop or session.shouldfail)
         if not finished or stopped or not is_full_run(session.config):
             return
-        record = session.config.rootpath / RECORD
-        record.parent.mkdir(exist_ok=True)
-        draft = record.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({"tests": list(self.tests.values())}, indent=1) + "\n")
-        draft.replace(record)
+        self.write(session.config.rootpath / RECORD)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -96,8 +96,11 @@ def test_what_comes_later_is_said_to_be_later_and_is_no_failure() -> None:
     assert json.loads(as_json(shown)) == []
 
 
-def test_a_full_run_records_every_test_and_the_tool_reports_it(small_project: Path) -> None:
-    run(small_project, "-m", "pytest", "-q")
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "two workers"])
+def test_a_full_run_records_every_test_and_the_tool_reports_it(
+    small_project: Path, workers: list[str]
+) -> None:
+    run(small_project, "-m", "pytest", "-q", *workers)
     record = json.loads((small_project / ".cache" / "spec.json").read_text())["tests"]
     assert [test["outcome"] for test in record] == ["passed", "failed", "skipped", "passed"]
 
@@ -114,10 +117,21 @@ def test_a_full_run_records_every_test_and_the_tool_reports_it(small_project: Pa
     assert table.stdout.rstrip().endswith("not shown by passing tests: E2, E3")
 
 
-@pytest.mark.parametrize("choice", [["-k", "holds"], ["tests/test_things.py"], ["-x"], ["--collect-only"]])
+@pytest.mark.parametrize(
+    "choice", [["-k", "holds"], ["tests/test_things.py"], ["-x"], ["-x", "-n2"], ["--collect-only"]]
+)
 def test_a_run_of_chosen_tests_leaves_the_record_alone(small_project: Path, choice: list[str]) -> None:
     run(small_project, "-m", "pytest", "-q", *choice)
     assert not (small_project / ".cache" / "spec.json").exists()
+
+
+def test_a_test_that_ends_its_worker_is_recorded_as_failed(small_project: Path) -> None:
+    tests = small_project / "tests" / "test_things.py"
+    tests.write_text(TESTS.replace("holds(): pass", "holds(): __import__('os')._exit(1)"))
+    run(small_project, "-m", "pytest", "-q", "-n", "2")
+    record = json.loads((small_project / ".cache" / "spec.json").read_text())["tests"]
+    assert [test["outcome"] for test in record] == ["failed", "failed", "skipped", "passed"]
+    assert record[0]["spec"] == ["E1", "E2"]
 
 
 def test_a_mark_with_an_unknown_id_stops_the_run(small_project: Path) -> None:
