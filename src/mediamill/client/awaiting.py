@@ -1,0 +1,179 @@
+"""`AsyncClient`: carries the plans out by awaiting; otherwise the same as `Client`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, closing
+from typing import Self, TypeVar, cast
+
+import httpx
+
+from mediamill.client import wire
+from mediamill.client.body import Body, Progress
+from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent
+from mediamill.client.plans import (
+    Answer,
+    Ask,
+    Hear,
+    Listen,
+    Lost,
+    Pause,
+    Plan,
+    Plans,
+    Reply,
+    Step,
+    Tell,
+    next_step,
+)
+from mediamill.client.problems import RunFailedError
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Sends messages to the agent of a mediamill, and follows what comes of them.
+
+    >>> async def main():
+    ...     async with AsyncClient(url) as client:
+    ...         run = await client.send_message("holiday", "What is on these?", images=["beach.jpg", "dog.png"])
+    ...         async for event in client.stream(run.run_id):
+    ...             if isinstance(event, TextPiece):
+    ...                 print(event.text)
+    >>> asyncio.run(main())
+    A beach,
+    and a dog.
+    """
+
+    def __init__(
+        self, url: str = wire.URL, token: str | None = None, *, timeout: float = 60, patience: float = 30
+    ) -> None:
+        """`timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all."""
+        self._http = httpx.AsyncClient(**wire.options(url, token, timeout))
+        self._plans = Plans(url.rstrip("/"), patience)
+
+    async def send_message(
+        self,
+        thread_key: str,
+        text: str,
+        images: Sequence[ImageLike] = (),
+        delivery_mode: DeliveryMode = "prompt",
+        idempotency_key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Run:
+        """The run that will answer. `progress` is told, in a thread, the bytes sent and how many there are."""
+        return await self._carry_out(
+            self._plans.send_message(thread_key, text, images, delivery_mode, idempotency_key, progress)
+        )
+
+    async def ask(
+        self,
+        thread_key: str,
+        text: str,
+        images: Sequence[ImageLike] = (),
+        delivery_mode: DeliveryMode = "prompt",
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Send it and wait for the answer; RunFailedError if there will be none."""
+        sent = await self.send_message(thread_key, text, images, delivery_mode, idempotency_key)
+        run = await self.wait(sent.run_id)
+        if run.state == "failed":
+            raise RunFailedError(run)
+        return run
+
+    async def run(self, run_id: str) -> Run:
+        """A run as it is now."""
+        return await self._carry_out(self._plans.run(run_id))
+
+    async def runs(self, thread_key: str, limit: int = 50) -> list[Run]:
+        """The latest runs of a thread, newest first."""
+        return await self._carry_out(self._plans.runs(thread_key, limit))
+
+    async def retry(self, run_id: str) -> Run:
+        """Try a failed run again."""
+        return await self._carry_out(self._plans.retry(run_id))
+
+    async def wait(self, run_id: str) -> Run:
+        """The run when it has ended."""
+        async with aclosing(self.stream(run_id)) as events:
+            return await anext(event.run async for event in events if isinstance(event, Finished))
+
+    async def stream(self, run_id: str) -> AsyncGenerator[RunEvent, None]:
+        """The answer from its beginning, as it comes; reconnects by itself. The last event is Finished."""
+        plan: Plan[None] = self._plans.follow(run_id)
+        reply: Reply = None
+        async with _Line(self._http) as line:
+            while (step := next_step(plan, reply)) is not None:
+                if isinstance(step, Tell):
+                    yield step.event
+                reply = await line.do(step)
+
+    async def _carry_out(self, plan: Plan[T]) -> T:
+        reply: Reply = None
+        async with _Line(self._http) as line:
+            while True:
+                try:
+                    step = plan.send(reply)
+                except StopIteration as end:
+                    return cast(T, end.value)
+                reply = await line.do(step)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class _Line:
+    """Does one step at a time; at most one stream is open."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._open = AsyncExitStack()
+        self._chunks: AsyncIterator[bytes] | None = None
+
+    async def do(self, step: Step) -> Reply:
+        """What came of it."""
+        try:
+            match step:
+                case Ask():
+                    content = None if step.body is None else _pieces(step.body)
+                    response = await self._http.request(**wire.request_of(step), content=content)
+                    return wire.answer_of(response, response.content)
+                case Listen():
+                    return await self._listen(step)
+                case Hear():
+                    assert self._chunks is not None
+                    return await anext(self._chunks, None) or Lost("the events broke off")
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+        except wire.LOST as error:
+            return wire.lost(error)
+        return None
+
+    async def _listen(self, step: Listen) -> Answer:
+        await self._open.aclose()
+        response = await self._open.enter_async_context(self._http.stream(**wire.request_of_stream(step)))
+        answer = wire.answer_of(response)
+        if not answer.is_stream:
+            return wire.answer_of(response, await response.aread())
+        self._chunks = response.aiter_bytes()
+        return answer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+
+async def _pieces(body: Body) -> AsyncIterator[bytes]:
+    """Read in a thread, so that a slow disk holds nothing up."""
+    with closing(body.pieces()) as pieces:
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece

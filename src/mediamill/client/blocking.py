@@ -1,0 +1,175 @@
+"""`Client`: carries the plans out by blocking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import Self, TypeVar, cast
+
+import httpx
+
+from mediamill.client import wire
+from mediamill.client.body import Progress
+from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent
+from mediamill.client.plans import (
+    Answer,
+    Ask,
+    Hear,
+    Listen,
+    Lost,
+    Pause,
+    Plan,
+    Plans,
+    Reply,
+    Step,
+    Tell,
+    next_step,
+)
+from mediamill.client.problems import RunFailedError
+
+T = TypeVar("T")
+
+
+class Client:
+    """Sends messages to the agent of a mediamill, and follows what comes of them.
+
+    >>> with Client(url) as client:
+    ...     run = client.ask("holiday", "What is on these?", images=["beach.jpg", "dog.png"])
+    ...     print(run.answer)
+    A beach, and a dog.
+
+    The answer as it comes:
+
+    >>> client = Client(url, token="only needed beyond loopback")
+    >>> run = client.send_message("holiday", "And how is the weather?")
+    >>> for event in client.stream(run.run_id):
+    ...     if isinstance(event, TextPiece):
+    ...         print(event.text)
+    Sunny,
+    all day.
+    """
+
+    def __init__(
+        self, url: str = wire.URL, token: str | None = None, *, timeout: float = 60, patience: float = 30
+    ) -> None:
+        """`timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all."""
+        self._http = httpx.Client(**wire.options(url, token, timeout))
+        self._plans = Plans(url.rstrip("/"), patience)
+
+    def send_message(
+        self,
+        thread_key: str,
+        text: str,
+        images: Sequence[ImageLike] = (),
+        delivery_mode: DeliveryMode = "prompt",
+        idempotency_key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Run:
+        """The run that will answer. `progress` is told the bytes that are sent, and how many there are in all."""
+        return self._carry_out(
+            self._plans.send_message(thread_key, text, images, delivery_mode, idempotency_key, progress)
+        )
+
+    def ask(
+        self,
+        thread_key: str,
+        text: str,
+        images: Sequence[ImageLike] = (),
+        delivery_mode: DeliveryMode = "prompt",
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Send it and wait for the answer; RunFailedError if there will be none."""
+        run = self.wait(self.send_message(thread_key, text, images, delivery_mode, idempotency_key).run_id)
+        if run.state == "failed":
+            raise RunFailedError(run)
+        return run
+
+    def run(self, run_id: str) -> Run:
+        """A run as it is now."""
+        return self._carry_out(self._plans.run(run_id))
+
+    def runs(self, thread_key: str, limit: int = 50) -> list[Run]:
+        """The latest runs of a thread, newest first."""
+        return self._carry_out(self._plans.runs(thread_key, limit))
+
+    def retry(self, run_id: str) -> Run:
+        """Try a failed run again."""
+        return self._carry_out(self._plans.retry(run_id))
+
+    def wait(self, run_id: str) -> Run:
+        """The run when it has ended."""
+        with closing(self.stream(run_id)) as events:
+            return next(event.run for event in events if isinstance(event, Finished))
+
+    def stream(self, run_id: str) -> Generator[RunEvent, None, None]:
+        """The answer from its beginning, as it comes; reconnects by itself. The last event is Finished."""
+        plan: Plan[None] = self._plans.follow(run_id)
+        reply: Reply = None
+        with _Line(self._http) as line:
+            while (step := next_step(plan, reply)) is not None:
+                if isinstance(step, Tell):
+                    yield step.event
+                reply = line.do(step)
+
+    def _carry_out(self, plan: Plan[T]) -> T:
+        reply: Reply = None
+        with _Line(self._http) as line:
+            while True:
+                try:
+                    step = plan.send(reply)
+                except StopIteration as end:
+                    return cast(T, end.value)
+                reply = line.do(step)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Line:
+    """Does one step at a time; at most one stream is open."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._open = ExitStack()
+        self._chunks: Iterator[bytes] = iter(())
+
+    def do(self, step: Step) -> Reply:
+        """What came of it."""
+        try:
+            match step:
+                case Ask():
+                    content = None if step.body is None else step.body.pieces()
+                    response = self._http.request(**wire.request_of(step), content=content)
+                    return wire.answer_of(response, response.content)
+                case Listen():
+                    return self._listen(step)
+                case Hear():
+                    return next(self._chunks, None) or Lost("the events broke off")
+                case Pause(seconds):
+                    time.sleep(seconds)
+        except wire.LOST as error:
+            return wire.lost(error)
+        return None
+
+    def _listen(self, step: Listen) -> Answer:
+        self._open.close()
+        response = self._open.enter_context(self._http.stream(**wire.request_of_stream(step)))
+        answer = wire.answer_of(response)
+        if not answer.is_stream:
+            return wire.answer_of(response, response.read())
+        self._chunks = response.iter_bytes()
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
