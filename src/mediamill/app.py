@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from mediamill.agents.choose import Agents
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.keeper import BotKeeper
@@ -45,12 +46,13 @@ class App:
     database: Database
     engine: Engine
     enqueuer: Enqueuer
+    agents: Agents
 
 
 def make_keeper(app: App) -> BotKeeper:
     """Whoever runs bots in this process: every chat network there is, and everybody who can answer."""
     return BotKeeper(
-        app.database, app.engine, app.enqueuer, app.settings, _providers(app), Answerers(app.settings)
+        app.database, app.engine, app.enqueuer, app.settings, _providers(app), Answerers(app.agents)
     )
 
 
@@ -93,7 +95,13 @@ async def open_app(
             else:
                 await upgrade(url)
             engine = Engine.from_settings(settings, all_kinds(kinds))
-            yield App(settings, database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes))
+            yield App(
+                settings,
+                database,
+                engine,
+                Enqueuer(engine.kinds, engine.payload_limit_bytes),
+                Agents(settings),
+            )
         finally:
             await database.close()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mediamill.agents.choose import Agents
 from mediamill.agents.pi_setup import install_pi
 from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.bots import ReplyConfig
@@ -27,7 +28,7 @@ def server() -> Iterator[OpenAiServer]:
 
 @pytest.fixture
 async def answerers(server: OpenAiServer, tmp_path: Path) -> AsyncIterator[Answerers]:
-    made = Answerers(Settings(data=tmp_path, openai_url=f"{server.url}/v1", text_model="usual"))
+    made = Answerers(Agents(Settings(data=tmp_path, openai_url=f"{server.url}/v1", text_model="usual")))
     yield made
     await made.close()
 
@@ -49,7 +50,7 @@ async def test_a_model_answers_with_the_bots_prompt_and_its_own_history(
 async def test_an_agent_session_answers(server: OpenAiServer, tmp_path: Path) -> None:
     install_pi(Settings(data=ROOT / ".cache"), print)
     (tmp_path / "tools").symlink_to(ROOT / ".cache" / "tools")
-    answerers = Answerers(Settings(data=tmp_path, openai_url=f"{server.url}/v1", text_model="usual"))
+    answerers = Answerers(Agents(Settings(data=tmp_path, openai_url=f"{server.url}/v1", text_model="usual")))
     try:
         answerer = answerers.of(ReplyConfig(by="pi"))
         assert answerer is not None
@@ -65,7 +66,7 @@ async def test_nobody_answers_for_a_bot_that_has_nobody(answerers: Answerers) ->
 async def test_without_an_address_of_a_model_the_answer_fails_for_good_and_says_what_to_set(
     tmp_path: Path,
 ) -> None:
-    answerers = Answerers(Settings(data=tmp_path, openai_url=None))
+    answerers = Answerers(Agents(Settings(data=tmp_path, openai_url=None)))
     answerer = answerers.of(ReplyConfig(by="openai"))
     assert answerer is not None
     with pytest.raises(GiveUpError) as caught:
@@ -76,7 +77,7 @@ async def test_without_an_address_of_a_model_the_answer_fails_for_good_and_says_
 async def test_two_bots_may_have_two_models(server: OpenAiServer, tmp_path: Path) -> None:
     install_pi(Settings(data=ROOT / ".cache"), print)
     (tmp_path / "tools").symlink_to(ROOT / ".cache" / "tools")
-    answerers = Answerers(Settings(data=tmp_path, openai_url=f"{server.url}/v1"))
+    answerers = Answerers(Agents(Settings(data=tmp_path, openai_url=f"{server.url}/v1")))
     try:
         for thread, model in (("a", "one"), ("b", "two"), ("c", "one")):
             answerer = answerers.of(ReplyConfig(by="pi", model=model))

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from asyncpg import Record
 
 from mediamill.clock import wait_at_most
-from mediamill.conversations.bot_locks import BotLocks
 from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.configuration import quota_gb
 from mediamill.conversations.deliver import Queues, deliver_media
@@ -19,9 +18,10 @@ from mediamill.conversations.janitor import forget_arrivals, give_up_placeholder
 from mediamill.conversations.provider import ProviderFactory
 from mediamill.conversations.reply import Answerer
 from mediamill.conversations.running import RunningBot, StoppedMeanwhileError
-from mediamill.conversations.store import queries
+from mediamill.conversations.store import BOT_LOCKS, queries
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
+from mediamill.db.session_locks import SessionLocks
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.recovery.sweep import take_turn
 from mediamill.engine.rules import Engine
@@ -69,7 +69,7 @@ class BotKeeper:
         self._database, self._engine, self._enqueuer, self._settings = database, engine, enqueuer, settings
         self.room = StagingRoom(settings.data_folder)
         self._factories, self._answerers = factories, answerers
-        self._locks = BotLocks(database)
+        self._locks = SessionLocks(database, BOT_LOCKS, "mediamill bots")
         self._running: dict[str, tuple[RunningBot, Version]] = {}
         self._changed, self._delivery = asyncio.Event(), asyncio.Event()
         self._delivering, self._keeping = asyncio.Lock(), asyncio.Lock()

@@ -286,13 +286,6 @@ select id, config, starts from bots where running order by id;
 -- It stays as it is until the transaction ends: of a start and a stop at the same time, the stop has the last word.
 select running from bots where id = :id for share;
 
--- name: try_bot_lock
--- One process runs a bot; its session's lock shows that it lives.
-select pg_try_advisory_lock(hashtextextended(:id, :lock_class));
-
--- name: free_bot_lock
-select pg_advisory_unlock(hashtextextended(:id, :lock_class));
-
 -- name: get_configuration
 select value from configuration where name = :name;
 

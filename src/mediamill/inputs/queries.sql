@@ -111,7 +111,7 @@ from runs r where r.thread_key = :thread_key and r.state in ('queued', 'running'
 update runs set state = 'running', tries = tries + 1, answer = '', error_code = null, error = null,
     started_at = now()
 where run_id = :run_id and state in ('queued', 'running') and start_after <= now()
-returning tries, pg_notify('mediamill_runs', run_id::text);
+returning tries, image_count, pg_notify('mediamill_runs', run_id::text);
 
 -- name: grow_answer
 update runs set answer = :answer where run_id = :run_id and state = 'running' and tries = :tries

@@ -1,0 +1,215 @@
+"""One try at a run: its images made small, the agent asked, the answer kept as it grows, and its end written down.
+
+The images go in the transaction that completes the run, never before; an attempt that fails leaves them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from asyncpg import Record
+
+from mediamill.agents.choose import Agents
+from mediamill.agents.contract import AgentSession, Answer, Image, Turn
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.errors import GiveUpError, MediamillError
+from mediamill.inputs import counters
+from mediamill.inputs.model import Run, Scope
+from mediamill.inputs.store import queries
+
+log = logging.getLogger(__name__)
+
+Shrink = Callable[
+    [Path, str], Awaitable[tuple[str, bytes]]
+]  # an image as the model shall get it: type and bytes
+Got = TypeVar("Got")
+
+HISTORY_TURNS = 20
+PIECE_BYTES = 1 << 20
+GROW_SECONDS = 0.15  # the answer is written down this often while it comes
+FAILURES = 5
+FIRST_PAUSE_SECONDS = 1.0
+AWAY_SECONDS = 1.0
+LAST_WORD_SECONDS = 3.0
+
+
+class OvertakenError(MediamillError):
+    """The run is somebody else's now, or has ended."""
+
+    code = "run_overtaken"
+
+
+class ImagesExpiredError(GiveUpError):
+    """The images of this run have expired; send them again with a new message."""
+
+    code = "images_expired"
+
+
+class Attempt:
+    """Made for one run; `make` is called once."""
+
+    def __init__(self, run: Run, database: Database, agents: Agents, shrink: Shrink, scratch: Path) -> None:
+        self._run, self._database, self._agents = run, database, agents
+        self._shrink, self._scratch = shrink, scratch
+        self._tries = 0
+
+    async def make(self) -> None:
+        """Ends when the run has ended, or waits for its next try. A database that is away is waited for."""
+        try:
+            image_count = await self._insist(self._begin)
+            answer = await self._answer(image_count)
+            await self._insist(partial(self._complete, answer))
+        except OvertakenError:
+            log.info("run %s: this try is overtaken by another, or not due", self._run.run_id)
+        except asyncio.CancelledError:
+            await self._put_back_at_once()
+            raise
+        except Exception as error:
+            await self._insist(partial(self._fail, error))
+
+    async def _begin(self, connection: Connection) -> int:
+        row = await queries.start_run.row(connection, run_id=self._run.run_id)
+        if row is None:
+            raise OvertakenError
+        self._tries = row["tries"]
+        return int(row["image_count"])
+
+    async def _answer(self, image_count: int) -> str:
+        """What the agent says to it. Until its last word came, nothing that is ours has changed."""
+        run, choice = self._run, self._run.agent
+        images = [await self._load(row) for row in await self._images(image_count)]
+        session = self._agents.get(choice.kind, choice.model).session(
+            run.thread_key, await self._history(), choice.instructions
+        )
+        return await self._listen(self._ask(session, images))
+
+    def _ask(self, session: AgentSession, images: list[Image]) -> Answer:
+        run = self._run
+        verbs = {"prompt": session.prompt, "follow_up": session.follow_up, "steer": session.steer}
+        return verbs[run.delivery_mode](run.text, images, key=str(run.run_id))
+
+    async def _listen(self, answer: Answer) -> str:
+        pieces: list[str] = []
+        growing = asyncio.create_task(self._grow(pieces))
+        try:
+            async with aclosing(answer):
+                async for piece in answer:
+                    pieces.append(piece)
+        finally:
+            growing.cancel()
+            await asyncio.wait([growing])
+        return _storable("".join(pieces)).strip()
+
+    async def _grow(self, pieces: list[str]) -> None:
+        """Whoever watches sees the answer come. What the database misses of it now, it gets with the end."""
+        told = 0
+        while True:
+            await asyncio.sleep(GROW_SECONDS)
+            if len(pieces) > told:
+                told = len(pieces)
+                with suppress(*LOST):
+                    async with self._database.connection() as connection:
+                        await queries.grow_answer.row(
+                            connection,
+                            run_id=self._run.run_id,
+                            tries=self._tries,
+                            answer=_storable("".join(pieces)).lstrip(),
+                        )
+
+    async def _images(self, image_count: int) -> list[Record]:
+        async with self._database.connection() as connection:
+            rows = await queries.images_of_run.rows(connection, run_id=self._run.run_id)
+        if len(rows) < image_count:
+            raise ImagesExpiredError
+        return rows
+
+    async def _load(self, row: Record) -> Image:
+        """Through a file of ours, a piece at a time, to the child that makes it small."""
+        await asyncio.to_thread(self._scratch.mkdir, parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="image-") as file:
+            for start in range(1, row["byte_size"] + 1, PIECE_BYTES):
+                async with self._database.connection() as connection:
+                    piece = await queries.piece_of_image.value(
+                        connection, input_image_id=row["input_image_id"], start=start, length=PIECE_BYTES
+                    )
+                if piece is None:
+                    raise ImagesExpiredError
+                await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(file.flush)
+            return Image(*await self._shrink(Path(file.name), row["mime_type"]))
+
+    async def _history(self) -> list[Turn]:
+        run = self._run
+        async with self._database.connection() as connection:
+            past = await queries.past_runs.rows(
+                connection, thread_key=run.thread_key, sequence=run.sequence, amount=HISTORY_TURNS
+            )
+        pairs = ((Turn("user", row["text"]), Turn("assistant", row["answer"])) for row in reversed(past))
+        return list(chain.from_iterable(pairs))
+
+    async def _complete(self, answer: str, connection: Connection) -> None:
+        run = self._run
+        async with connection.transaction():
+            done = await queries.complete_run.row(
+                connection, run_id=run.run_id, tries=self._tries, answer=answer
+            )
+            if done is None:
+                raise OvertakenError
+            deleted = await queries.delete_images_of_run.rows(connection, run_id=run.run_id)
+        counters.count_deleted(Scope(run.source, run.thread_key, run.user_key), len(deleted), run.run_id)
+
+    async def _fail(self, error: Exception, connection: Connection) -> None:
+        """Later once more, or never."""
+        run, (code, what) = self._run, _explain(error)
+        final = isinstance(error, GiveUpError) or run.failures + 1 >= FAILURES
+        log.warning(
+            "run %s failed (try %d%s): %s", run.run_id, self._tries, ", for good" if final else "", what
+        )
+        told = {"run_id": run.run_id, "tries": self._tries, "error_code": code, "error": what}
+        if final:
+            await queries.fail_run.row(connection, **told)
+            return
+        pause = getattr(error, "after_seconds", None) or FIRST_PAUSE_SECONDS * 2**run.failures
+        await queries.put_run_back.row(connection, **told, failures=1, after_seconds=pause)
+
+    async def _put_back_at_once(self) -> None:
+        """This process stops. If the database does not hear it, whoever takes the thread next finds out."""
+        with suppress(*LOST):
+            async with asyncio.timeout(LAST_WORD_SECONDS), self._database.connection() as connection:
+                await queries.put_run_back.row(
+                    connection,
+                    run_id=self._run.run_id,
+                    tries=self._tries,
+                    error_code=None,
+                    error=None,
+                    failures=0,
+                    after_seconds=0.0,
+                )
+
+    async def _insist(self, verb: Callable[[Connection], Awaitable[Got]]) -> Got:
+        while True:
+            try:
+                async with self._database.connection() as connection:
+                    return await verb(connection)
+            except LOST as error:
+                log.debug("run %s: the database is away: %s", self._run.run_id, error)
+                await asyncio.sleep(AWAY_SECONDS)
+
+
+def _explain(error: Exception) -> tuple[str, str]:
+    if not isinstance(error, MediamillError):
+        return "internal", f"{type(error).__name__}: {error}"[:500]
+    return error.code, (f"{error.message}: {error.fix}" if error.fix else error.message)[:500]
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL takes no NUL, and UTF-8 no lone surrogates; a model may say anything."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
