@@ -1,0 +1,70 @@
+"""The body of a message, piece by piece as it arrives, to whoever can read its type. Never held as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from mediamill.errors import QuotaExceededError
+from mediamill.inputs.draft import ReadMessage
+from mediamill.inputs.model import BODY_LIMIT_BYTES
+
+PIECE_BYTES: Final = 256 * 1024
+
+T = TypeVar("T")
+
+
+class BodyTooLargeError(QuotaExceededError):
+    """A message may have 78643200 bytes as it is sent."""
+
+    code = "body_too_large"
+
+    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
+        super().__init__(message, fix=fix or "send smaller images, or fewer")
+
+
+class BodyReader(Protocol):
+    """Reads one body."""
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes."""
+
+    def close(self) -> ReadMessage:
+        """That was all; the message."""
+
+
+async def read_body(reader: BodyReader, chunks: AsyncIterable[bytes]) -> ReadMessage:
+    """The message. Decoding, hashing and the disk are for a thread, so that nobody else waits for them."""
+    seen = 0
+    async for piece in _gather(chunks):
+        seen += len(piece)
+        if seen > BODY_LIMIT_BYTES:
+            raise BodyTooLargeError
+        await _to_the_end(partial(reader.feed, piece))
+    return await _to_the_end(reader.close)
+
+
+async def _gather(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Small chunks together, so that a thread is not asked for each."""
+    waiting: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+async def _to_the_end(verb: Callable[[], T]) -> T:
+    """A caller that is cancelled meanwhile waits, so that no file appears after the spool was cleared."""
+    working = asyncio.ensure_future(asyncio.to_thread(verb))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
