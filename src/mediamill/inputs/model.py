@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
-from mediamill.errors import ConflictError, InvalidError, NotFoundError, QuotaExceededError
+from mediamill.errors import ConflictError, GiveUpError, InvalidError, NotFoundError, QuotaExceededError
 
 MAX_IMAGES: Final = 10
 MAX_IMAGE_BYTES: Final = 50 * 1024**2  # decoded, all images of a message or run together
@@ -71,6 +71,15 @@ class ImageBufferError(QuotaExceededError):
 
     def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
         super().__init__(message, fix=fix or "send the text that they are for, then more images")
+
+
+class ImageUnreadableError(GiveUpError):
+    """The image cannot be read."""
+
+    code = "image_unreadable"
+
+    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
+        super().__init__(message, fix=fix or "send the message again, with this image as a new JPEG or PNG")
 
 
 class PayloadMismatchError(ConflictError):
