@@ -23,6 +23,8 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
+from mediamill.inputs.look import RunWatch
+from mediamill.inputs.runner import RunKeeper
 from mediamill.providers import chat
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
@@ -40,13 +42,20 @@ PROVIDER_NAMES = ("chat", "whatsapp")
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One process's mediamill: its settings, database and engine."""
+    """One process's mediamill."""
 
     settings: Settings
     database: Database
     engine: Engine
     enqueuer: Enqueuer
     agents: Agents
+    run_watch: RunWatch
+
+    @classmethod
+    def of(cls, settings: Settings, database: Database, engine: Engine) -> App:
+        """What these three make."""
+        enqueuer = Enqueuer(engine.kinds, engine.payload_limit_bytes)
+        return cls(settings, database, engine, enqueuer, Agents(settings), RunWatch(database))
 
 
 def make_keeper(app: App) -> BotKeeper:
@@ -54,6 +63,14 @@ def make_keeper(app: App) -> BotKeeper:
     return BotKeeper(
         app.database, app.engine, app.enqueuer, app.settings, _providers(app), Answerers(app.agents)
     )
+
+
+def make_run_keeper(app: App) -> RunKeeper:
+    """Whoever works off runs in this process."""
+    from mediamill.worker.shrink import Shrinker  # only a server needs what it imports
+
+    data = app.settings.data_folder
+    return RunKeeper(app.database, app.agents, Shrinker(data), data / "inputs" / "work")
 
 
 def _providers(app: App) -> Mapping[str, ProviderFactory]:
@@ -95,13 +112,7 @@ async def open_app(
             else:
                 await upgrade(url)
             engine = Engine.from_settings(settings, all_kinds(kinds))
-            yield App(
-                settings,
-                database,
-                engine,
-                Enqueuer(engine.kinds, engine.payload_limit_bytes),
-                Agents(settings),
-            )
+            yield App.of(settings, database, engine)
         finally:
             await database.close()
 

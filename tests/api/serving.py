@@ -14,13 +14,13 @@ import httpx
 from fastapi import FastAPI
 
 from mediamill.api.server import Server, create_api
-from mediamill.app import App, make_keeper
+from mediamill.app import App, make_keeper, make_run_keeper
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
-from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
+from mediamill.inputs.runner import RunKeeper
 from mediamill.providers.whatsapp.door import add_bridge_door
 from mediamill.settings import Settings
 from mediamill.testing import kinds as scripted
@@ -46,6 +46,11 @@ class Served:
         keeper: BotKeeper = self.app.state.deps.keeper
         return keeper
 
+    @property
+    def runs(self) -> RunKeeper:
+        """Whoever works off runs; a new one, which does nothing until its `run()` is started."""
+        return make_run_keeper(self.app.state.wired)
+
     async def run(self, sql: str, *args: Any) -> None:
         async with self.database.connection() as connection:
             await connection.execute(sql, *args)
@@ -65,11 +70,12 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
     chosen = Settings.model_validate(values)
     engine = Engine.from_settings(chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *kinds)))
-    wired = App(chosen, database, engine, Enqueuer(engine.kinds, engine.payload_limit_bytes))
+    wired = App.of(chosen, database, engine)
     keeper = make_keeper(wired)
-    app = create_api(database, engine, wired.enqueuer, chosen, keeper)
+    app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch)
     add_pages(app, database, engine, chosen, keeper)
     add_bridge_door(app, keeper, chosen)
+    app.state.wired = wired
     return app
 
 

@@ -1,4 +1,4 @@
-"""What the routes are given: the database, the engine, the enqueuer and the settings."""
+"""What the routes are given: the database, the engine, the settings, and whoever knows what goes on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
+from mediamill.inputs.look import RunWatch
 from mediamill.settings import Settings
 
 
@@ -23,6 +24,7 @@ class Deps:
     enqueuer: Enqueuer
     settings: Settings
     keeper: BotKeeper
+    run_watch: RunWatch
 
 
 def _deps(request: Request) -> Deps:

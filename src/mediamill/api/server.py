@@ -34,6 +34,7 @@ from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
+from mediamill.inputs.look import RunWatch
 from mediamill.settings import Settings
 
 ROUTERS = (
@@ -58,7 +59,12 @@ PING_SECONDS = 20.0  # a WebSocket's other end that does not answer for so long 
 
 
 def create_api(
-    database: Database, engine: Engine, enqueuer: Enqueuer, settings: Settings, keeper: BotKeeper
+    database: Database,
+    engine: Engine,
+    enqueuer: Enqueuer,
+    settings: Settings,
+    keeper: BotKeeper,
+    run_watch: RunWatch,
 ) -> FastAPI:
     """The application; other doors may add their routes to it, and are guarded with it."""
     check_secret(settings)
@@ -71,7 +77,7 @@ def create_api(
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         lifespan=_lifespan,
     )
-    server.state.deps = Deps(database, engine, enqueuer, settings, keeper)
+    server.state.deps = Deps(database, engine, enqueuer, settings, keeper, run_watch)
     server.state.event_hub = EventHub(database)
     server.state.claim_desk = ClaimDesk(server.state.deps)
     install_errors(server)
@@ -83,7 +89,9 @@ def create_api(
 
 @asynccontextmanager
 async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
+    await server.state.deps.run_watch.start()
     yield
+    await server.state.deps.run_watch.close()
     server.state.event_hub.close()
     server.state.claim_desk.close()
 
@@ -93,6 +101,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, server: FastAPI, settings: Settings) -> None:
         self._hub: EventHub = server.state.event_hub
+        self._run_watch: RunWatch = server.state.deps.run_watch
         super().__init__(
             uvicorn.Config(
                 server,
@@ -114,6 +123,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then the rest."""
         self._hub.close()
+        self._run_watch.end_streams()
         await super().shutdown(sockets)
 
     @property

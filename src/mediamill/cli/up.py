@@ -60,7 +60,7 @@ def up(
 
 
 async def _up(settings: Settings) -> None:
-    from mediamill.app import make_keeper, open_app, until_there
+    from mediamill.app import make_keeper, make_run_keeper, open_app, until_there
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
     from mediamill.worker.supervisor import Supervisor
 
@@ -73,7 +73,10 @@ async def _up(settings: Settings) -> None:
             await until_there(lambda: recover_at_start(app.database, app.engine))
             keeper = make_keeper(app)
             server, supervisor = _make_server(app, keeper), Supervisor(settings.worker_processes)
-            tasks = [asyncio.create_task(work) for work in (*_background(app), keeper.run())]
+            tasks = [
+                asyncio.create_task(work)
+                for work in (*_background(app), keeper.run(), make_run_keeper(app).run())
+            ]
             serving = asyncio.create_task(server.serve([door]))
             try:
                 while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
@@ -136,7 +139,7 @@ def _make_server(app: App, keeper: BotKeeper) -> Server:
     from mediamill.providers.whatsapp.door import add_bridge_door
     from mediamill.ui.pages import add_pages
 
-    api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper)
+    api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper, app.run_watch)
     add_pages(api, app.database, app.engine, app.settings, keeper)
     add_bridge_door(api, keeper, app.settings)
     server = Server(api, app.settings)

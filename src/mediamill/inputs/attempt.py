@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from asyncpg import Record
 
@@ -27,9 +27,6 @@ from mediamill.inputs.store import queries
 
 log = logging.getLogger(__name__)
 
-Shrink = Callable[
-    [Path, str], Awaitable[tuple[str, bytes]]
-]  # an image as the model shall get it: type and bytes
 Got = TypeVar("Got")
 
 HISTORY_TURNS = 20
@@ -39,6 +36,19 @@ FAILURES = 5
 FIRST_PAUSE_SECONDS = 1.0
 AWAY_SECONDS = 1.0
 LAST_WORD_SECONDS = 3.0
+
+
+class Shrinker(Protocol):
+    """Makes images small for the model, somewhere where bad ones do no harm."""
+
+    async def start(self) -> None:
+        """Get ready."""
+
+    async def close(self) -> None:
+        """End all work."""
+
+    async def __call__(self, path: Path, mime_type: str, number: int | None = None) -> tuple[str, bytes]:
+        """Type and bytes of the image as the model shall get it. `number`: which of its message, for errors."""
 
 
 class OvertakenError(MediamillError):
@@ -56,7 +66,7 @@ class ImagesExpiredError(GiveUpError):
 class Attempt:
     """Made for one run; `make` is called once."""
 
-    def __init__(self, run: Run, database: Database, agents: Agents, shrink: Shrink, scratch: Path) -> None:
+    def __init__(self, run: Run, database: Database, agents: Agents, shrink: Shrinker, scratch: Path) -> None:
         self._run, self._database, self._agents = run, database, agents
         self._shrink, self._scratch = shrink, scratch
         self._tries = 0
@@ -85,7 +95,8 @@ class Attempt:
     async def _answer(self, image_count: int) -> str:
         """What the agent says to it. Until its last word came, nothing that is ours has changed."""
         run, choice = self._run, self._run.agent
-        images = [await self._load(row) for row in await self._images(image_count)]
+        rows = await self._images(image_count)
+        images = [await self._load(row, number) for number, row in enumerate(rows, 1)]
         session = self._agents.get(choice.kind, choice.model).session(
             run.thread_key, await self._history(), choice.instructions
         )
@@ -131,7 +142,7 @@ class Attempt:
             raise ImagesExpiredError
         return rows
 
-    async def _load(self, row: Record) -> Image:
+    async def _load(self, row: Record, number: int) -> Image:
         """Through a file of ours, a piece at a time, to the child that makes it small."""
         await asyncio.to_thread(self._scratch.mkdir, parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="image-") as file:
@@ -144,7 +155,7 @@ class Attempt:
                     raise ImagesExpiredError
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(file.flush)
-            return Image(*await self._shrink(Path(file.name), row["mime_type"]))
+            return Image(*await self._shrink(Path(file.name), row["mime_type"], number))
 
     async def _history(self) -> list[Turn]:
         run = self._run

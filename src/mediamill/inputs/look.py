@@ -66,10 +66,14 @@ class RunWatch:
         """Begin to listen."""
         await self._listener.start()
 
-    async def close(self) -> None:
-        """Everybody is woken; nobody is told any more."""
+    def end_streams(self) -> None:
+        """The server stops: whoever watches for somebody outside looks at `closed` and leaves."""
         self.closed = True
         self._heard("", "")
+
+    async def close(self) -> None:
+        """Nobody is told any more."""
+        self.end_streams()
         await self._listener.close()
 
     @contextmanager

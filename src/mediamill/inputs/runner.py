@@ -17,8 +17,8 @@ from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Database
 from mediamill.db.notify import Listener
 from mediamill.db.session_locks import SessionLocks
-from mediamill.inputs.attempt import Attempt, Shrink
-from mediamill.inputs.look import RunWatch, run_of
+from mediamill.inputs.attempt import Attempt, Shrinker
+from mediamill.inputs.look import run_of
 from mediamill.inputs.model import Run
 from mediamill.inputs.store import CHANNEL, THREAD_LOCKS, queries
 
@@ -33,9 +33,8 @@ AWAY_SECONDS = 1.0
 class RunKeeper:
     """One per server process."""
 
-    def __init__(self, database: Database, agents: Agents, shrink: Shrink, scratch: Path) -> None:
+    def __init__(self, database: Database, agents: Agents, shrink: Shrinker, scratch: Path) -> None:
         self._database, self._agents, self._shrink, self._scratch = database, agents, shrink, scratch
-        self.watch = RunWatch(database)
         self._locks = SessionLocks(database, THREAD_LOCKS, "mediamill threads")
         self._threads: dict[str, _Thread] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -45,8 +44,8 @@ class RunKeeper:
         """Until cancelled; what is under way is put back and taken up at the next start."""
         listener = Listener(self._database.url, [CHANNEL], self._heard, name="mediamill runs")
         try:
+            await self._shrink.start()
             await listener.start()
-            await self.watch.start()
             while True:
                 self._woken.clear()
                 try:
@@ -63,7 +62,7 @@ class RunKeeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.watch.close()
+        await self._shrink.close()
         await self._locks.close()
 
     def _heard(self, _channel: str, _run_id: str) -> None:
