@@ -216,7 +216,7 @@ async def test_what_is_said_into_a_run_is_answered_within_it(make_pi: MakePi, se
     later = asyncio.create_task(answer_text(session.follow_up("three")))
 
     async def is_said() -> bool:
-        return session._now is not None and len(session._now[0]._answers) == 2
+        return session._now is not None and len(session._now[0].keys) == 2
 
     await wait_until(is_said)
     go_on.set()
@@ -234,7 +234,7 @@ async def test_when_a_run_dies_what_was_said_into_it_fails_too(make_pi: MakePi, 
     steered = asyncio.create_task(answer_text(session.steer("rather two")))
 
     async def is_said() -> bool:
-        return session._now is not None and len(session._now[0]._answers) == 2
+        return session._now is not None and len(session._now[0].keys) == 2
 
     await wait_until(is_said)
     os.kill(only_pid(agent), signal.SIGKILL)

@@ -75,15 +75,18 @@ class AgentSession(Protocol):
 
     An answer that is iterated to its end has succeeded, and only then is it part of the conversation. Who stops before
     the end closes the answer (`aclosing`), which ends the work on it.
+
+    `key` names an input for good. Who asks again with the same key, because a process died before the answer was
+    recorded, gets the answer that the model gave, if the agent keeps its memory on disk; the model is not asked again.
     """
 
-    def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
+    def prompt(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Ask, in turn."""
 
-    def follow_up(self, text: str, images: Sequence[Image] = ()) -> Answer:
+    def follow_up(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Ask when all that runs now is done."""
 
-    def steer(self, text: str, images: Sequence[Image] = ()) -> Answer:
+    def steer(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Say something into the answer that runs now; ends with it. Where nothing runs, or nothing can be said into
         it, it is asked in turn.
         """

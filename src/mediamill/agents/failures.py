@@ -16,6 +16,8 @@ TOO_LONG = (
     "maximum context",
     "too many tokens",
 )
+# As llama.cpp (with status 500), vLLM and others say it of a model that has no eyes.
+CANNOT_SEE = ("image input", 'type: "image_url"', "not a multimodal model", "support image", "supports image")
 URL, KEY, MODEL = "MEDIAMILL_OPENAI_URL", "MEDIAMILL_OPENAI_KEY", "MEDIAMILL_TEXT_MODEL"
 
 
@@ -25,6 +27,9 @@ def failure_of(status: int, said: str, where: str, after_seconds: float | None =
     if status == 429:
         told = f" for {after_seconds:.0f} more seconds" if after_seconds is not None else ""
         return AgentBusyError(f"{where}: too many requests (429){told}", after_seconds=after_seconds)
+    if any(hint in said.lower() for hint in CANNOT_SEE):
+        fix = f"set {MODEL} to a model that sees, or send no images"
+        return AgentRefusedError(f"{where}: the model takes no images ({status}){reason}", fix=fix)
     if status >= 500 or status in AGAIN:
         return AgentBusyError(f"{where}: the server failed ({status}){reason}", after_seconds=after_seconds)
     if status in (401, 403):  # their own words may repeat the key

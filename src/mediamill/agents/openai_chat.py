@@ -146,14 +146,23 @@ class OpenAiAgent:
 
 
 class OpenAiSession:
-    """One thread. A chat cannot be spoken into while it answers, so `steer` is asked in turn, as `follow_up` is."""
+    """One thread. A chat cannot be spoken into while it answers, so `steer` is asked in turn, as `follow_up` is.
+
+    It keeps nothing on disk, so a `key` means nothing to it: who asks again after a crash asks the model again. The
+    model is shown the images of the question only, not those of earlier ones.
+    """
 
     def __init__(self, agent: OpenAiAgent, history: Sequence[Turn]) -> None:
         self._agent, self._history = agent, list(history)
         self._turn = asyncio.Lock()
         self.instructions = ""
 
-    async def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
+    async def prompt(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        key: str | None = None,  # noqa: ARG002
+    ) -> Answer:
         """Ask, in turn; the answer is remembered when it is whole."""
         async with self._turn:
             self._history = fit_history(self._history, text, self._agent.context_tokens)

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
@@ -102,41 +102,88 @@ class PiSession:
         self.history: Sequence[Turn] = ()
         self.instructions = DEFAULT_INSTRUCTIONS
 
-    async def prompt(self, text: str, images: Sequence[Image] = ()) -> Answer:
-        """Ask, in turn. If it fails, pi forgets that it was asked."""
-        async with self._turn, self._process() as process:
-            run = PiRun(self._agent.key)
-            process.on_event = lambda event: run.take(event) if event else run.fail(process.death())
-            self._thread.begin()
-            self._now = (run, process)
-            try:
-                queue = run.add_input()
-                async with aclosing(self._answer(process, queue, _input(text, images, "followUp"))) as answer:
-                    async for piece in answer:
-                        yield piece
-            finally:
-                self._now = None
-                run.fail(AgentBusyError("the run that this was said into did not end well"))
-            self._thread.settle()
+    async def prompt(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
+        """Ask, in turn. If it fails, pi forgets that it was asked. What was answered before is only given again."""
+        async with self._turn:
+            if (said := await self._said_before(key)) is not None:
+                yield said
+                return
+            fields = _input(text, images, "followUp")
+            async with self._process() as process, aclosing(self._run(process, fields, key)) as answer:
+                async for piece in answer:
+                    yield piece
 
     follow_up = prompt
 
-    async def steer(self, text: str, images: Sequence[Image] = ()) -> Answer:
+    async def steer(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Say it into the run that goes on, and end with it; without one it is a prompt."""
-        if self._now is None or self._now[0].done:
-            async with aclosing(self.prompt(text, images)) as answer:
+        try:
+            async with aclosing(self._say_into(_input(text, images, "steer"), key)) as answer:
                 async for piece in answer:
                     yield piece
-            return
-        run, process = self._now
-        queue = run.add_input()
+        except NotAcceptedError:
+            async with aclosing(self.prompt(text, images, key)) as answer:
+                async for piece in answer:
+                    yield piece
+
+    async def _run(self, process: PiProcess, fields: dict[str, Any], key: str | None) -> Answer:
+        _check_sees(process, fields)
+        run = PiRun(self._agent.key)
+        process.on_event = lambda event: run.take(event) if event else run.fail(process.death())
+        queue = run.add_input(key)
+        self._thread.begin(run.keys)
+        self._now = (run, process)
         try:
-            async with aclosing(self._answer(process, queue, _input(text, images, "steer"))) as answer:
+            async with aclosing(self._answer(process, run, queue, fields)) as answer:
+                async for piece in answer:
+                    yield piece
+        finally:
+            self._now = None
+            run.fail(AgentBusyError("the run that this was said into did not end well"))
+        if run.failed:  # by what was said into it, or by the end of pi after its last word
+            await process.stop()
+            await self._recover()
+        else:
+            await _to_end(self._thread.settle)
+
+    async def _say_into(self, fields: dict[str, Any], key: str | None) -> Answer:
+        """NotAcceptedError if there is no run that takes it."""
+        now = self._now
+        if now is None or (key is not None and key in now[0].keys) or not await now[0].is_open():
+            raise NotAcceptedError
+        if key is not None and (said := await asyncio.to_thread(self._thread.answer_to, key)) is not None:
+            yield said
+            return
+        run, process = now
+        if self._now is not now or run.done:
+            raise NotAcceptedError
+        _check_sees(process, fields)
+        queue = run.add_input(key)
+        self._thread.hear(run.keys)
+        try:
+            async with aclosing(self._answer(process, run, queue, fields)) as answer:
                 async for piece in answer:
                     yield piece
         except NotAcceptedError:
             run.withdraw(queue)
+            if self._now is now:
+                self._thread.hear(run.keys)
             raise
+
+    async def _said_before(self, key: str | None) -> str | None:
+        """What was answered to this input, if whoever asked died before he could keep it."""
+        if key is None:
+            return None
+        if await asyncio.to_thread(self._thread.is_left, key):
+            await self._recover()
+        return await asyncio.to_thread(self._thread.answer_to, key)
+
+    async def _recover(self) -> None:
+        lock = await _lock(self._thread)
+        try:
+            await _to_end(self._thread.recover)
+        finally:
+            os.close(lock)
 
     def _process(self) -> AbstractAsyncContextManager[PiProcess]:
         agent, thread, instructions = self._agent, self._thread, self.instructions
@@ -148,7 +195,7 @@ class PiSession:
         )
 
     async def _answer(
-        self, process: PiProcess, queue: asyncio.Queue[Piece], fields: dict[str, Any]
+        self, process: PiProcess, run: PiRun, queue: asyncio.Queue[Piece], fields: dict[str, Any]
     ) -> Answer:
         """Send the input, then give out what comes back for it, within the time of a run."""
         seconds = self._agent.settings.agent_timeout_seconds
@@ -158,6 +205,7 @@ class PiSession:
                 accepted = await process.ask("prompt", **fields)
             if not accepted.get("success"):
                 raise NotAcceptedError(f"pi does not take it: {one_line(str(accepted.get('error')), None)}")
+            run.open()
             while True:
                 async with asyncio.timeout_at(until):
                     piece = await queue.get()
@@ -179,6 +227,23 @@ def _input(text: str, images: Sequence[Image], behavior: str) -> dict[str, Any]:
     ]
     message = f" {text}" if text.startswith("/") else text
     return {"message": message, "images": shown, "streamingBehavior": behavior}
+
+
+def _check_sees(process: PiProcess, fields: dict[str, Any]) -> None:
+    """Images for a model that takes none would be left out by pi, in silence."""
+    if fields["images"] and "image" not in process.inputs:
+        fix = "set MEDIAMILL_TEXT_MODEL to a model that sees, or send no images"
+        raise AgentRefusedError("the model of pi takes no images", fix=fix)
+
+
+async def _to_end(work: Callable[[], None]) -> None:
+    """Do it in a thread, and wait for its end even if nobody waits for us any more: others may touch the files then."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def _lock(thread: PiThread) -> int:

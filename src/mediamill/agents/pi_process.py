@@ -37,6 +37,7 @@ class PiProcess:
         self._asked: dict[str, asyncio.Future[Record]] = {}
         self._complaints: deque[str] = deque(maxlen=5)
         self._ended = False
+        self.inputs: frozenset[str] = frozenset()  # what its model takes: text, image
         self.on_event: Callable[[Record | None], None] = lambda _: None
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_complaints())]
 
@@ -61,7 +62,7 @@ class PiProcess:
         made = cls(process)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await made.ask("get_state")
+                made.inputs = _read_inputs(await made.ask("get_state"))
         except BaseException as error:
             await made.kill()
             if isinstance(error, TimeoutError):
@@ -180,3 +181,11 @@ class PiProcess:
             for line in chunk.decode(errors="replace").splitlines():
                 log.debug("pi %s: %s", self.pid, line[:500])
                 self._complaints.append(line[:200])
+
+
+def _read_inputs(state: Record) -> frozenset[str]:
+    """What the model takes, as the state of pi tells it."""
+    try:
+        return frozenset(map(str, state["data"]["model"]["input"]))
+    except (LookupError, TypeError):
+        return frozenset()

@@ -2,7 +2,8 @@
 
 The run begins with a prompt; more can be said into it while it goes on. pi takes inputs up in the order in which they
 came, and what it writes after that is the answer to that input. The run is done when pi has settled and every input was
-taken up: one that came too late starts pi again by itself.
+taken up: one that came too late starts pi again by itself. What was answered whole before something else that was said
+into the run made it fail has succeeded all the same.
 """
 
 from __future__ import annotations
@@ -30,35 +31,54 @@ Piece = str | Exception | None  # None: the end
 class PiRun:
     """Fed with events by the process, read by those who asked."""
 
-    def __init__(self, key: str | None) -> None:
-        self._key = key
+    def __init__(self, secret: str | None) -> None:
+        self._secret = secret
+        self._inputs: dict[asyncio.Queue[Piece], str | None] = {}
         self._waiting: deque[asyncio.Queue[Piece]] = deque()
-        self._answers: list[asyncio.Queue[Piece]] = []
+        self._answered: set[asyncio.Queue[Piece]] = set()
+        self._taken: list[asyncio.Queue[Piece]] = []  # since the last answer that was whole
         self._now: asyncio.Queue[Piece] | None = None
         self._visible = WithoutThinking()
         self._size = 0  # of all the text of the run
         self._message_size = 0  # of the text of the message that is being written
         self._failure: Exception | None = None
+        self._opened = asyncio.Event()
         self.done = False
+        self.failed = False
 
-    def add_input(self) -> asyncio.Queue[Piece]:
+    @property
+    def keys(self) -> list[str | None]:
+        """Of its inputs, in their order."""
+        return list(self._inputs.values())
+
+    def add_input(self, key: str | None) -> asyncio.Queue[Piece]:
         """Another input; its answer comes through this queue."""
         queue: asyncio.Queue[Piece] = asyncio.Queue()
         self._waiting.append(queue)
-        self._answers.append(queue)
+        self._inputs[queue] = key
         return queue
 
     def withdraw(self, queue: asyncio.Queue[Piece]) -> None:
         """pi did not accept this input: nothing will come of it."""
         self._waiting.remove(queue)
-        self._answers.remove(queue)
+        del self._inputs[queue]
+
+    def open(self) -> None:
+        """pi has accepted the first input: more can be said."""
+        self._opened.set()
+
+    async def is_open(self) -> bool:
+        """Whether something can be said into it, when that is known: before, pi would begin a second run."""
+        await self._opened.wait()
+        return not self.done
 
     def fail(self, error: Exception) -> None:
         """End it for all who wait."""
         if not self.done:
-            self.done = True
-            for queue in self._answers:
-                queue.put_nowait(error)
+            self.done = self.failed = True
+            self._opened.set()
+            for queue in self._inputs:
+                queue.put_nowait(None if queue in self._answered else error)
 
     def take(self, event: dict[str, Any]) -> None:
         """One event of pi."""
@@ -67,6 +87,7 @@ class PiRun:
         match event.get("type"):
             case "message_start" if role == "user" and self._waiting:
                 self._now = self._waiting.popleft()
+                self._taken.append(self._now)
             case "message_start" if role == "assistant":
                 self._visible, self._message_size = WithoutThinking(), 0
             case "message_update":
@@ -75,7 +96,7 @@ class PiRun:
                     self._say(self._visible.take(str(update.get("delta", ""))))
             case "message_end" if role == "assistant":
                 self._say(self._visible.rest())
-                self._failure = self._read_failure(message or {})
+                self._end_message(message or {})
             case "auto_retry_start" if self._message_size:
                 # What the failed try wrote is out already, and the next one would write it again.
                 self.fail(self._failure or AgentBusyError("the answer was cut off"))
@@ -94,6 +115,12 @@ class PiRun:
         elif not self.done:
             self._now.put_nowait(text)
 
+    def _end_message(self, message: dict[str, Any]) -> None:
+        self._failure = self._read_failure(message)
+        if self._failure is None and message.get("stopReason") != "toolUse" and self._size:
+            self._answered.update(self._taken)
+            self._taken.clear()
+
     def _settle(self) -> None:
         if self._failure is None and not self._waiting and not self._size:
             self._failure = AgentNonsenseError("the answer of pi's model is empty")
@@ -101,7 +128,7 @@ class PiRun:
             self.fail(self._failure)
         elif not self._waiting and not self.done:
             self.done = True
-            for queue in self._answers:
+            for queue in self._inputs:
                 queue.put_nowait(None)
 
     def _read_failure(self, message: dict[str, Any]) -> Exception | None:
@@ -109,7 +136,7 @@ class PiRun:
         reason = message.get("stopReason")
         if reason not in ("error", "aborted"):
             return None
-        said = one_line(str(message.get("errorMessage") or reason), self._key)
+        said = one_line(str(message.get("errorMessage") or reason), self._secret)
         if found := STATUS.search(said[:40]):
             return failure_of(int(found[1]), said, "the endpoint of pi")
         return AgentBusyError(f"pi: {said}", fix="is the server of MEDIAMILL_OPENAI_URL up?")

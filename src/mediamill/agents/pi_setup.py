@@ -84,6 +84,7 @@ def _preferences(settings: Settings) -> dict[str, Any]:
         "enableInstallTelemetry": False,
         "defaultProjectTrust": "never",
         "cacheWarming": "off",
+        "images": {"autoResize": False},  # callers make them small; pi would leave out what it cannot decode
     }
 
 

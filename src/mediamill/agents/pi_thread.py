@@ -1,7 +1,9 @@
 """What pi remembers of a thread, on disk: its session file, which a run that fails leaves as it was before.
 
-Before a run, a note says how long the session file is; after it the note goes. Whoever starts pi and finds a note cuts
-the file back to that length: no half turn and no image that the model chokes on stays in a conversation.
+While a run goes on, a note says how long the session file was and which inputs are in the run. Whoever starts pi and
+finds a note cuts the file back to that length: no half turn and no image that the model chokes on stays in a
+conversation. Whoever asks again for an input that the note names keeps what pi had answered whole. Of the last inputs
+that were answered, their keys say where in the file the answers lie, so that an answer can be given again.
 """
 
 from __future__ import annotations
@@ -11,14 +13,33 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-from mediamill.agents.contract import Turn
+from mediamill.agents.contract import LONGEST_ANSWER_CHARACTERS, Turn
+from mediamill.agents.pi_transcript import Answered, history_lines, read_answered
 
-NOTHING_SPENT = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
+KEYS_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    size: int
+    keys: tuple[str | None, ...]  # in the order in which pi takes the inputs up
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    key: str
+    entry_id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    running: _Running | None = None
+    settled: tuple[_Settled, ...] = ()
 
 
 class PiThread:
@@ -29,7 +50,7 @@ class PiThread:
         self.session = self.folder / "session.jsonl"
         self.instructions = self.folder / "instructions.txt"
         self.work = self.folder / "work"
-        self._note = self.folder / "running"
+        self._note = self.folder / "runs.json"
 
     def prepare(self, instructions: str, history: Sequence[Turn], model: str) -> None:
         """Make it ready for a start of pi: nothing half done in it, and a history if there is none yet."""
@@ -37,70 +58,110 @@ class PiThread:
         self.rewind()
         self.instructions.write_text(instructions)
         if history and not self.session.exists():
-            lines = _session_lines(history, model, str(self.work))
-            fresh = self.session.with_suffix(".new")
-            fresh.write_text("".join(json.dumps(line) + "\n" for line in lines))
-            fresh.replace(self.session)
+            lines = history_lines(history, model, str(self.work))
+            _replace(self.session, "".join(json.dumps(line) + "\n" for line in lines))
 
     def try_lock(self) -> int | None:
         """A lock to hand to the pi process, which holds it for its life; None while an older one still lives."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        return lock
+        return lock_folder(self.folder)
 
-    def begin(self) -> None:
-        """A run begins here."""
-        size = self.session.stat().st_size if self.session.exists() else 0
-        self._note.write_text(str(size))
+    def begin(self, keys: Sequence[str | None]) -> None:
+        """A run begins here, with these inputs."""
+        self._write(replace(self._read(), running=_Running(self._size(), tuple(keys))))
+
+    def hear(self, keys: Sequence[str | None]) -> None:
+        """These are the inputs of the run now."""
+        note = self._read()
+        if note.running is not None:
+            self._write(replace(note, running=replace(note.running, keys=tuple(keys))))
 
     def settle(self) -> None:
         """The run is done, and stays."""
-        self._note.unlink(missing_ok=True)
+        note = self._read()
+        found: Sequence[Answered] = ()
+        if note.running is not None and any(note.running.keys) and self.session.exists():
+            found, _ = read_answered(self.session, note.running.size)
+        self._write(_settled(note, found))
+
+    def is_left(self, key: str) -> bool:
+        """Whether a run with this input did not settle."""
+        running = self._read().running
+        return running is not None and key in running.keys
+
+    def recover(self) -> None:
+        """Keep what was answered whole in the run that did not settle. Only while no pi process has the file."""
+        note = self._read()
+        if note.running is None or not self.session.exists():
+            return
+        found, kept = read_answered(self.session, note.running.size)
+        if 0 < sum(len(each.text) for each in found) <= LONGEST_ANSWER_CHARACTERS:
+            os.truncate(self.session, kept)
+            self._write(_settled(note, found))
 
     def rewind(self) -> None:
         """Forget the run that did not settle, if there was one. Only while no pi process has the file."""
-        try:
-            size = int(self._note.read_text() or 0)
-        except (FileNotFoundError, ValueError):
-            size = -1
-        if size == 0:
+        note = self._read()
+        if note.running is None:
+            return
+        if note.running.size == 0:
             self.session.unlink(missing_ok=True)
-        elif 0 < size < (self.session.stat().st_size if self.session.exists() else 0):
-            os.truncate(self.session, size)
-        self.settle()
+        elif note.running.size < self._size():
+            os.truncate(self.session, note.running.size)
+        self._write(replace(note, running=None))
+
+    def answer_to(self, key: str) -> str | None:
+        """What was answered to this input, if it is one of the last that were."""
+        place = next((each for each in self._read().settled if each.key == key), None)
+        if place is None or not self.session.exists():
+            return None
+        found, _ = read_answered(self.session, place.start, place.end)
+        return next((each.text for each in found if each.entry_id == place.entry_id), None)
+
+    def _size(self) -> int:
+        return self.session.stat().st_size if self.session.exists() else 0
+
+    def _read(self) -> _Note:
+        try:
+            told = json.loads(self._note.read_bytes())
+            running = told["running"] and _Running(told["running"]["size"], tuple(told["running"]["keys"]))
+            return _Note(running, tuple(_Settled(**each) for each in told["settled"]))
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            return _Note()
+
+    def _write(self, note: _Note) -> None:
+        _replace(self._note, json.dumps(asdict(note)))
 
 
-def _session_lines(history: Sequence[Turn], model: str, folder: str) -> list[dict[str, Any]]:
-    """The history as pi writes a session down (its format, version 3)."""
-    now = datetime.now(UTC)
-    at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    lines: list[dict[str, Any]] = [
-        {"type": "session", "version": 3, "id": str(uuid4()), "timestamp": at, "cwd": folder}
+def lock_folder(folder: Path) -> int | None:
+    """The lock of a thread's folder, if it is free and the folder is still there."""
+    path = folder / "lock"
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.stat()):  # else the folder was deleted meanwhile
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(lock)
+    return None
+
+
+def _settled(note: _Note, found: Sequence[Answered]) -> _Note:
+    """The note when the run is over, of which these inputs were answered."""
+    keys = note.running.keys if note.running else ()
+    new = [
+        _Settled(key, each.entry_id, each.start, each.end)
+        for key, each in zip(keys, found, strict=False)
+        if key is not None
     ]
-    parent = None
-    for number, turn in enumerate(history, 1):
-        message = _message(turn, model, int(now.timestamp() * 1000))
-        entry = {"type": "message", "id": f"{number:08x}", "parentId": parent, "timestamp": at}
-        lines.append({**entry, "message": message})
-        parent = entry["id"]
-    return lines
+    names = {each.key for each in new}
+    old = [each for each in note.settled if each.key not in names]
+    return _Note(None, tuple([*old, *new][-KEYS_KEPT:]))
 
 
-def _message(turn: Turn, model: str, at: int) -> dict[str, Any]:
-    content = [{"type": "text", "text": turn.text}]
-    if turn.role == "user":
-        return {"role": "user", "content": content, "timestamp": at}
-    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
-    by = {"api": "openai-completions", "provider": "mediamill", "model": model, "stopReason": "stop"}
-    return {
-        "role": "assistant",
-        "content": content,
-        **by,
-        "usage": {**NOTHING_SPENT, "cost": cost},
-        "timestamp": at,
-    }
+def _replace(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
