@@ -49,6 +49,9 @@ LOST = (
 )
 
 
+_after_commit: dict[int, list[Callable[[], None]]] = {}  # by connection, while its transaction lasts
+
+
 class DatabaseTooOldError(UnavailableError):
     """The database server is too old."""
 
@@ -111,8 +114,27 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """One transaction: all of it or nothing."""
-        async with self.pool.acquire() as connection, connection.transaction():
-            yield connection
+        async with self.pool.acquire() as connection:
+            actions = _after_commit[id(connection)] = []
+            try:
+                async with connection.transaction():
+                    yield connection
+            finally:
+                del _after_commit[id(connection)]
+        for action in actions:
+            action()
+
+
+def after_commit(connection: Connection, action: Callable[[], None]) -> None:
+    """Do it when the transaction of this connection has come to a good end, and never if it is undone.
+
+    Outside of `Database.transaction` nobody tells how it ends: then it is done now.
+    """
+    actions = _after_commit.get(id(connection))
+    if actions is None:
+        action()
+    else:
+        actions.append(action)
 
 
 async def _leave_as_is(_connection: Connection) -> None:

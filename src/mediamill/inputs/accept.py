@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from uuid import UUID
 
-from mediamill.db.connection import Connection
+from mediamill.db.connection import Connection, after_commit
 from mediamill.inputs import counters
 from mediamill.inputs.copy_images import copy_images
 from mediamill.inputs.look import show_run
@@ -31,7 +32,7 @@ async def accept_run(
     PayloadMismatchError: the key was used for something else.
     """
     check_images(images)
-    await purge_expired(connection)
+    size = sum(image.byte_size for image in images)
     if claim_pending:
         await lock_scope(connection, new.scope)
     row = await queries.add_run.row(
@@ -43,18 +44,25 @@ async def accept_run(
         idempotency_key=new.idempotency_key,
         payload_hash=new.payload_hash,
         image_count=len(images),
-        image_bytes=sum(image.byte_size for image in images),
+        image_bytes=size,
         start_after_seconds=new.start_after_seconds,
     )
     if row is None:
         return await _find_repeated(connection, new)
-    await _give_images(connection, new.scope, row["run_id"], images, claim_pending)
+    await purge_expired(connection)
+    waited = await _claim(connection, new.scope, row["run_id"], images) if claim_pending else 0
+    await copy_images(connection, new.scope, images, run_id=row["run_id"], first_position=waited)
+    after_commit(connection, partial(counters.count_ingested, new.scope, len(images), size, row["run_id"]))
     return Accepted(await show_run(connection, row["run_id"]), False)
 
 
 async def purge_expired(connection: Connection) -> None:
-    """What nobody took for three days goes with the next that comes; nothing else ever looks for it."""
-    counters.count_purged(await queries.purge_expired.rows(connection))
+    """What nobody took for three days goes with the next that comes; nothing else ever looks for it.
+
+    Call it with the scope locked: the other way round, two texts of one scope could wait for each other.
+    """
+    rows = await queries.purge_expired.rows(connection)
+    after_commit(connection, partial(counters.count_purged, rows))
 
 
 async def lock_scope(connection: Connection, scope: Scope) -> None:
@@ -70,15 +78,14 @@ async def _find_repeated(connection: Connection, new: NewRun) -> Accepted:
     assert known is not None
     if new.payload_hash and known["payload_hash"] != new.payload_hash:
         raise PayloadMismatchError
+    await purge_expired(connection)
     return Accepted(await show_run(connection, known["run_id"]), True)
 
 
-async def _give_images(
-    connection: Connection, scope: Scope, run_id: UUID, images: Sequence[SpooledImage], claim_pending: bool
-) -> None:
-    await copy_images(connection, scope, images, run_id=run_id)
-    counters.count_ingested(scope, len(images), sum(image.byte_size for image in images), run_id)
-    if claim_pending:
-        claimed = await queries.claim_pending.row(connection, **asdict(scope), run_id=run_id)
-        assert claimed is not None
-        counters.count_claimed(scope, claimed["count"], run_id)
+async def _claim(connection: Connection, scope: Scope, run_id: UUID, images: Sequence[SpooledImage]) -> int:
+    """The images that waited; the first place after them, for those of the text itself."""
+    claimed = await queries.claim_pending.row(connection, **asdict(scope), run_id=run_id)
+    assert claimed is not None
+    check_images(images, before=(claimed["count"], claimed["bytes"]))
+    after_commit(connection, partial(counters.count_claimed, scope, claimed["count"], run_id))
+    return int(claimed["last"]) + 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from uuid import UUID
 
 from asyncpg import Record
 
-from mediamill.db.connection import Connection
+from mediamill.db.connection import Connection, after_commit
 from mediamill.inputs import counters
 from mediamill.inputs.accept import lock_scope, purge_expired
 from mediamill.inputs.copy_images import copy_images
@@ -39,7 +40,6 @@ async def save_pending(
     An image of an album whose first ones went with a run that has not begun goes with that run.
     """
     check_images([image])
-    await purge_expired(connection)
     await lock_scope(connection, scope)
     if media_group_id is not None and (run := await _run_of_album(connection, scope, media_group_id, image)):
         return await _give_to_run(connection, scope, image, media_group_id, run["run_id"])
@@ -56,7 +56,8 @@ async def save_pending(
         first_position=waiting["last"] + 1,
         media_group_id=media_group_id,
     )
-    counters.count_ingested(scope, 1, image.byte_size)
+    after_commit(connection, partial(counters.count_ingested, scope, 1, image.byte_size))
+    await purge_expired(connection)
     return Saved(count, size)
 
 
@@ -69,9 +70,7 @@ async def drop_pending(connection: Connection, scope: Scope) -> int:
 async def _run_of_album(
     connection: Connection, scope: Scope, media_group_id: str, image: SpooledImage
 ) -> Record | None:
-    run = await queries.run_of_group.row(
-        connection, source=scope.source, thread_key=scope.thread_key, media_group_id=media_group_id
-    )
+    run = await queries.run_of_group.row(connection, **asdict(scope), media_group_id=media_group_id)
     fits = (
         run is not None
         and run["image_count"] < MAX_IMAGES
@@ -88,6 +87,7 @@ async def _give_to_run(
         connection, scope, [image], run_id=run_id, first_position=place, media_group_id=media_group_id
     )
     await queries.note_more_images.run(connection, run_id=run_id, byte_size=image.byte_size)
-    counters.count_ingested(scope, 1, image.byte_size, run_id)
-    counters.count_claimed(scope, 1, run_id)
+    after_commit(connection, partial(counters.count_ingested, scope, 1, image.byte_size, run_id))
+    after_commit(connection, partial(counters.count_claimed, scope, 1, run_id))
+    await purge_expired(connection)
     return Saved(0, 0, run_id)

@@ -48,23 +48,25 @@ where source = :source and thread_key = :thread_key and user_key is not distinct
     and expires_at > now();
 
 -- name: claim_pending
--- The pending images of a scope, in their order and up to the limits, for this run; their three days begin anew.
+-- The pending images of a scope for this run; their three days begin anew. The scope is locked: the only ones that
+-- another transaction can have locked are those that it purges, and to wait for them could be a deadlock.
 with due as (
     select input_image_id from input_images
     where source = :source and thread_key = :thread_key and user_key is not distinct from :user_key and run_id is null
         and expires_at > now()
-    order by position, input_image_id for update
+    for update skip locked
 ), claimed as (
     update input_images set run_id = :run_id, expires_at = now() + interval '3 days'
     where input_image_id in (select input_image_id from due)
-    returning byte_size
+    returning byte_size, position
 ), figures as (
-    select count(*) as count, coalesce(sum(byte_size), 0)::bigint as bytes from claimed
+    select count(*) as count, coalesce(sum(byte_size), 0)::bigint as bytes, coalesce(max(position), -1) as last
+    from claimed
 ), noted as (
     update runs set image_count = image_count + f.count, image_bytes = image_bytes + f.bytes
     from figures f where run_id = :run_id
 )
-select count, bytes from figures;
+select count, bytes, last from figures;
 
 -- name: drop_pending
 delete from input_images
@@ -75,10 +77,9 @@ returning byte_size;
 -- The run that took the first images of an album, while it has not begun: those that come late belong to it as well.
 select r.run_id, r.image_count, r.image_bytes from runs r
 where r.state = 'queued' and r.tries = 0 and r.source = :source and r.thread_key = :thread_key
-    and r.run_id in (select run_id from input_images
-        where source = :source and thread_key = :thread_key and telegram_media_group_id = :media_group_id
-            and run_id is not null)
-for update;
+    and r.user_key is not distinct from :user_key
+    and exists (select from input_images i where i.run_id = r.run_id and i.telegram_media_group_id = :media_group_id)
+order by r.sequence limit 1 for update;
 
 -- name: next_place
 select coalesce(max(position), -1) + 1 from input_images where run_id = :run_id;
