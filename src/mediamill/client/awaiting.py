@@ -39,7 +39,7 @@ class AsyncClient:
     ...         run = await client.send_message("holiday", "What is on these?", images=["beach.jpg", "dog.png"])
     ...         async for event in client.stream(run.run_id):
     ...             if isinstance(event, TextPiece):
-    ...                 print(event.text)
+    ...                 print(event.text.strip())
     >>> asyncio.run(main())
     A beach,
     and a dog.

@@ -42,12 +42,12 @@ class Client:
     The answer as it comes:
 
     >>> client = Client(url, token="only needed beyond loopback")
-    >>> run = client.send_message("holiday", "And how is the weather?")
+    >>> run = client.send_message("holiday", "Look again, please.")
     >>> for event in client.stream(run.run_id):
     ...     if isinstance(event, TextPiece):
-    ...         print(event.text)
-    Sunny,
-    all day.
+    ...         print(event.text.strip())
+    A beach,
+    and a dog.
     """
 
     def __init__(
