@@ -27,7 +27,7 @@ class Stream:
     async def next(self) -> dict[str, Any]:
         """The next event."""
         event: dict[str, Any] = {"id": None}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             async for line in self._lines:
                 name, _, value = line.partition(": ")
                 if not line and "data" in event:

@@ -81,7 +81,7 @@ def _listen_to_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def finish_process(process: subprocess.Popen[str], limit_seconds: float = 60) -> Said:
+def finish_process(process: subprocess.Popen[str], limit_seconds: float = 120) -> Said:
     """Wait for its end."""
     out, err = process.communicate(timeout=limit_seconds)
     return Said(process.returncode, out, err)

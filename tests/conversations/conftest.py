@@ -187,5 +187,5 @@ async def ground(database: Database, tmp_path: Path) -> AsyncIterator[Ground]:
     made = Ground(database, engine, Enqueuer(engine.kinds), settings)
     yield made
     for keeper in made.keepers:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await keeper.stop_all()

@@ -294,7 +294,7 @@ async def test_a_bot_stops_while_the_database_is_away_and_loses_nothing(ground: 
         await blocker.execute("lock table replies in access exclusive mode")
         await say(queues, "hello")
         wire.cut()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await keeper.stop_all()
         await far.close()
     assert await ground.stored() == []

@@ -50,7 +50,7 @@ class Process:
     def kill(self) -> None:
         """-9."""
         self.popen.kill()
-        self.popen.wait(30)
+        self.popen.wait(60)
 
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.pid).children(recursive=True)
@@ -121,7 +121,7 @@ class Mill:
         finally:
             await connection.close()
 
-    async def until(self, sql: str, *args: Any, limit_seconds: float = 60) -> None:
+    async def until(self, sql: str, *args: Any, limit_seconds: float = 120) -> None:
         async def true() -> bool:
             try:
                 return bool(await self.one(sql, *args))
@@ -144,7 +144,7 @@ class Mill:
         )
         await self.one("select pg_notify('mediamill_jobs', 'default')")
 
-    async def until_all_once(self, count: int, limit_seconds: float = 60) -> None:
+    async def until_all_once(self, count: int, limit_seconds: float = 120) -> None:
         """Every number was recorded, none twice, and nothing is left over."""
         await self.until(
             "select (select count(*) from chaos_deliveries) = $1 and not exists (select from jobs)",

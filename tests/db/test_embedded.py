@@ -26,6 +26,7 @@ from mediamill.db.embedded import (
     postmaster_pid,
     stop_immediately,
 )
+from tests import ports
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -59,11 +60,11 @@ def started(user: subprocess.Popen[str]) -> str:
 
 
 def leave(user: subprocess.Popen[str]) -> None:
-    user.communicate(timeout=60)
+    user.communicate(timeout=120)
     assert user.returncode == 0
 
 
-def eventually(holds: Callable[[], bool], limit_seconds: float = 60) -> None:
+def eventually(holds: Callable[[], bool], limit_seconds: float = 120) -> None:
     until = time.monotonic() + limit_seconds
     while not holds():
         assert time.monotonic() < until, "it did not become true in time"
@@ -251,7 +252,7 @@ def runs(pid: int) -> bool:
 
 async def wait_until_busy(url: str, backend: int) -> None:
     query = f"SELECT state = 'active' FROM pg_stat_activity WHERE pid = {backend}"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not await fetch(url, query):  # noqa: ASYNC110 - the state is in another process
             await asyncio.sleep(0.005)
 
@@ -361,9 +362,7 @@ def test_a_port_is_refused_while_others_use_the_server_without_it(used_data: Pat
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return ports.free_port()
 
 
 def test_a_busy_port_is_a_clear_error_with_the_end_of_the_log(used_data: Path) -> None:

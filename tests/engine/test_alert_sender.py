@@ -389,6 +389,6 @@ async def test_a_webhook_that_is_not_there_does_not_keep_jobs_from_failing_in_or
 
 async def test_without_a_webhook_there_is_no_sender_and_nothing_is_taken(bench: Bench) -> None:
     await raise_one(bench)
-    await asyncio.wait_for(send_alerts_forever(bench.database, Settings()), 10)
+    await asyncio.wait_for(send_alerts_forever(bench.database, Settings()), 60)
     assert await send_waiting(bench.database, Settings()) == 0
     assert await outbox(bench) == [(False, 0, None)]

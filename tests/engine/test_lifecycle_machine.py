@@ -7,6 +7,7 @@ each subject where its job is. At the end everything drains: no state is a trap.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 
@@ -24,7 +25,7 @@ from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
 from mediamill.engine.recovery.lost_sessions import release_lost_sessions
 from mediamill.engine.recovery.sweep import SWEEP, do_waiting_chores, run_chore, run_chores
 from mediamill.errors import ConflictError
-from tests.conftest import database_url, run_sql
+from tests.conftest import clone_template, database_url, drop_database, run_sql
 from tests.engine.lifecycle_ground import World
 from tests.engine.lifecycle_model import WAITING, ModelJob, ModelWorker
 from tests.engine.lifecycle_worker_rules import OWNERS, PICKS, WorkerRules, when
@@ -272,13 +273,13 @@ class Machine(WorkerRules):
 
 @pytest.fixture
 def world(server_url: str, template_url: str) -> Iterator[World]:
-    admin = database_url(server_url, "postgres")
+    admin, name = database_url(server_url, "postgres"), f"lifecycle_{os.getpid()}"
     with asyncio.Runner() as runner:
-        runner.run(run_sql(admin, "create database lifecycle template mediamill_template"))
-        world = runner.run(World.make(runner, database_url(server_url, "lifecycle")))
+        runner.run(run_sql(admin, clone_template(name)))
+        world = runner.run(World.make(runner, database_url(server_url, name)))
         yield world
         runner.run(world.close())
-        runner.run(run_sql(admin, "drop database lifecycle with (force)"))
+        runner.run(run_sql(admin, drop_database(name)))
 
 
 @pytest.mark.spec("E2", "E5", "E6", "E7", "E8", "E9", "E11", "E12", "E13")

@@ -14,7 +14,7 @@ import pytest
 from mediamill.conversations.store import queries
 from mediamill.db.connection import connect
 from mediamill.db.queries import Query
-from tests.conftest import database_url, run_sql
+from tests.conftest import clone_template, database_url, drop_database, run_sql
 from tests.plans.measure import literal, nodes, rows_examined
 
 TABLES = ("arrivals", "queues", "replies", "conversations")
@@ -125,9 +125,9 @@ async def explain(url: str) -> dict[tuple[int, str], str]:
 @pytest.fixture(scope="module")
 def plans(server_url: str, template_url: str) -> Iterator[dict[tuple[int, str], str]]:
     admin, name = database_url(server_url, "postgres"), f"conversation_plans_{os.getpid()}"
-    asyncio.run(run_sql(admin, f"create database {name} template mediamill_template"))
+    asyncio.run(run_sql(admin, clone_template(name)))
     yield asyncio.run(explain(database_url(server_url, name)))
-    asyncio.run(run_sql(admin, f"drop database {name} with (force)"))
+    asyncio.run(run_sql(admin, drop_database(name)))
 
 
 @pytest.mark.spec("C8", "C22", "C23")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.processes import Mill, in_thread
+from tests.ports import free_port
 from tests.stories.terminals import Terminal
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -22,10 +22,7 @@ TALK = "leisure to consider"
 @pytest.fixture
 async def mill(new_url: str, tmp_path: Path) -> AsyncIterator[Mill]:
     """A data folder and a port of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    mill = Mill(tmp_path, new_url, settings={"MEDIAMILL_PORT": port})
+    mill = Mill(tmp_path, new_url, settings={"MEDIAMILL_PORT": str(free_port())})
     yield mill
     mill.close()
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -96,14 +97,7 @@ class Shell:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(10)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+        self._process.wait(60)
 
 
 def _wait_for_health(process: subprocess.Popen[bytes], port: int) -> None:
@@ -125,7 +119,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     plugins.mkdir()
     (clone / "samples").symlink_to(ROOT / "samples")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEDIAMILL_")}
-    port = _free_port()
+    port = free_port()
     environment = {
         **kept,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -150,7 +144,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         terminal.close()
         up.send_signal(signal.SIGTERM)
         try:
-            up.wait(30)
+            up.wait(60)
         except subprocess.TimeoutExpired:
             up.kill()
         print((tmp_path / "up.log").read_text())

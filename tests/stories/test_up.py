@@ -15,12 +15,7 @@ import pytest
 
 from mediamill.db.embedded import EmbeddedServer, postmaster_pid
 from tests.crash.processes import Mill, Process, in_thread, until_dead
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -28,7 +23,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Mill]:
     """A data folder with spaces in its name, not made yet; the database is the embedded one."""
     folder = tmp_path / "a folder with spaces"
     folder.mkdir()
-    mill = Mill(folder, settings={"MEDIAMILL_PORT": str(_free_port())})
+    mill = Mill(folder, settings={"MEDIAMILL_PORT": str(free_port())})
     yield mill
     mill.close()
     use = await in_thread(EmbeddedServer(folder / "data").start)  # to stop it in order

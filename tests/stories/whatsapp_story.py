@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +14,7 @@ import httpx
 
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process
+from tests.ports import free_port
 from tests.whatsapp.loopback import LoopbackWhatsApp
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -130,19 +130,13 @@ def _matching(patterns: list[str], said: list[str]) -> list[bool]:
     return [sum(bool(re.fullmatch(pattern, text, re.DOTALL)) for text in said) == 1 for pattern in patterns]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @asynccontextmanager
 async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tuple[Story, Process]]:
     """`mediamill up` with one worker, beside a loopback WhatsApp. `stubs`: media are not really looked at."""
     async with AsyncExitStack() as stack:
         stack.callback(mill.close)
         whatsapp = await stack.enter_async_context(LoopbackWhatsApp(folder / "loopback"))
-        port = _free_port()
+        port = free_port()
         seconds = {f"MEDIAMILL_STUB_{kind}_SECONDS": "0.05" for kind in ("IMAGE", "AUDIO", "VIDEO")}
         mill.settings |= {"MEDIAMILL_PORT": str(port), "MEDIAMILL_INGEST_SECONDS": "0.1", **seconds}
         mill.settings |= whatsapp.bridge_environment

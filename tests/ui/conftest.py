@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from mediamill.db.connection import Database
 from tests.api.serving import Served, serve
 from tests.ui.browser import open_browser
 from tests.ui.talking import Talking
+
+expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.api.serving import Served
 from tests.conftest import wait_until
 from tests.conversations.conftest import Ground
 
-LIMIT = 30_000
+LIMIT = 60_000
 FAMILY = Group("family@g.us", "Family")
 VOICE: FilePayload = {"name": "note.ogg", "mimeType": "audio/ogg", "buffer": b"OggS and so on"}
 

@@ -12,7 +12,7 @@ from tests.ui.browser import watch_console
 from tests.ui.talking import Talking, fill_family
 
 SHOTS = Path(__file__).parents[1] / "screenshots"
-LIMIT = 30_000
+LIMIT = 60_000
 LOOKS = [
     ("light", "light", 1280, 900),
     ("dark", "dark", 1280, 900),

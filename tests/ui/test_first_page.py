@@ -15,7 +15,7 @@ SHOTS = Path(__file__).parents[1] / "screenshots"
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\">'&{{7*7}}</td><script>document.title='owned'</script>"
 )
-LIMIT = 30_000
+LIMIT = 60_000
 
 
 async def test_an_empty_mill_says_what_to_do_next(served: Served, browser: Browser) -> None:

@@ -114,7 +114,7 @@ async def ask(line: ClientConnection, said: str | bytes) -> dict[str, Any]:
 
 
 async def heard(line: ClientConnection) -> dict[str, Any]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         answer: dict[str, Any] = json.loads(await line.recv())
     return answer
 

@@ -12,7 +12,7 @@ import httpx
 
 LOOPBACK = Path(__file__).parents[2] / "bridges" / "whatsapp" / "test" / "loopback"
 PRELOAD = LOOPBACK / "preload.mjs"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 State = dict[str, Any]
 Found = TypeVar("Found")

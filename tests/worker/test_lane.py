@@ -29,7 +29,7 @@ CHILDREN: dict[str, Any] = {
 
 @pytest.mark.spec("E7", "E10")
 async def test_a_handler_over_its_time_limit_is_interrupted_and_tried_again(ground: Ground) -> None:
-    await ground.pool(timeout_seconds=0.3)
+    await ground.pool(timeout_seconds=1.5)  # the second attempt has time even on a busy machine
     async with ground.working():
         again = await ground.add(hang=1, max_attempts=2)
         await ground.until(again, "finished")
@@ -65,7 +65,7 @@ async def test_a_handler_that_swallows_its_interruption_does_not_cost_the_slot(g
 async def test_a_child_that_hangs_is_killed_at_the_limit_and_the_next_job_of_its_slot_runs(
     ground: Ground,
 ) -> None:
-    await ground.pool("children", **CHILDREN, timeout_seconds=1)
+    await ground.pool("children", **CHILDREN, timeout_seconds=1.5)
     async with ground.working():
         hung = await ground.add("stage.child", do="hang", max_attempts=2)
         after = await ground.add("stage.child", do="succeed", result={"well": True})
@@ -81,7 +81,7 @@ async def test_a_segfault_and_a_memory_eater_fail_alone_while_their_neighbour_co
 ) -> None:
     await ground.pool("children", **CHILDREN, concurrency=3)
     async with ground.working():
-        neighbour = await ground.add("stage.child", do="sleep", seconds=1.5)
+        neighbour = await ground.add("stage.child", do="sleep", seconds=3)
         await ground.until(neighbour, "running")
         crashing = await ground.add("stage.child", do="segfault", max_attempts=1)
         eating = await ground.add("stage.child", do="eat_memory", seconds=60, max_attempts=1)
@@ -93,7 +93,7 @@ async def test_a_segfault_and_a_memory_eater_fail_alone_while_their_neighbour_co
 
 @pytest.mark.spec("E3", "E4")
 async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground) -> None:
-    await ground.pool(lease_seconds=1)
+    await ground.pool(lease_seconds=3)
     seen: list[datetime.datetime] = []
     sql = "select lease_expires_at, lease_expires_at > now() as held, token from jobs where id = $1"
     async with ground.working() as worker:
@@ -107,7 +107,7 @@ async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground)
             assert now["token"] == first["token"]
             if now["lease_expires_at"] not in seen:
                 seen.append(now["lease_expires_at"])
-            return len(seen) > 6  # several times as long as the lease
+            return len(seen) > 5  # longer than the lease
 
         await wait_until(extended_often)
         ground.stage.release(long)
@@ -116,7 +116,7 @@ async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground)
             "select attempts, worker_id, worker_name from finished_jobs where id = $1", long
         )
     assert seen == sorted(seen)
-    assert seen[-1] - first["lease_expires_at"] > datetime.timedelta(seconds=1)
+    assert seen[-1] - first["lease_expires_at"] > datetime.timedelta(seconds=3)
     assert done == {"attempts": 1, "worker_id": worker.id, "worker_name": "a"}
 
 
@@ -124,7 +124,7 @@ async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground)
 async def test_progress_of_a_child_reaches_the_row_and_the_events(ground: Ground) -> None:
     await ground.pool("children", **CHILDREN)
     async with ground.working():
-        told = await ground.add("stage.child", do="report", times=4, seconds=0.4, subject_id="video 7")
+        told = await ground.add("stage.child", do="report", times=4, seconds=1, subject_id="video 7")
         await ground.until_sql(
             "select step = 'step 2' and percent = 50 and parts = '{\"n\": 2}' and checkpoint = '{\"n\": 2}' "
             "from jobs where id = $1",

@@ -25,6 +25,7 @@ from mediamill.worker.sandbox import (
 )
 from tests.worker.harness import (
     GENEROUS,
+    LIMIT_SECONDS,
     SHORT,
     Reports,
     do,
@@ -143,7 +144,7 @@ async def test_a_processor_that_hangs_is_killed_at_its_limit_and_the_slot_is_bac
     reports = Reports()
     async with opened(tmp_path, SHORT) as sandbox:
         given = SandboxJob(payload={"do": "hang", "how": how, "files": {"half.bin": "x"}})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             with pytest.raises(ProcessorTimeoutError, match="within 2 s") as caught:
                 await sandbox.run(given, reports)
             sandbox.limits = GENEROUS
@@ -172,7 +173,7 @@ async def test_a_segfault_fails_its_own_job_while_the_neighbour_goes_on(tmp_path
         reports = Reports()
         neighbour = asyncio.create_task(
             sandbox.run(
-                SandboxJob(payload={"do": "report", "times": 2, "seconds": 1, "result": {"n": 7}}), reports
+                SandboxJob(payload={"do": "report", "times": 2, "seconds": 2, "result": {"n": 7}}), reports
             )
         )
         await reports.part("n")
@@ -261,7 +262,7 @@ async def test_a_run_cancelled_while_it_waits_takes_no_slot_with_it(tmp_path: Pa
         await asyncio.sleep(0)
         second.cancel()
         await first
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             assert await third == {"n": 3}
         assert sandbox.free_slots == 1
 
@@ -280,7 +281,7 @@ async def test_a_run_cancelled_just_as_it_gets_its_child_hands_the_child_on(tmp_
         await first
         with pytest.raises(asyncio.CancelledError):
             await second
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECONDS):
             assert await do(sandbox, result={"n": 3}) == {"n": 3}
         assert sandbox.free_slots == 1
 

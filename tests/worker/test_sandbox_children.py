@@ -11,7 +11,7 @@ import pytest
 from mediamill.worker.sandbox import Limits, ProcessorCrashedError, SandboxJob
 from tests.worker.harness import Reports, do, is_running, opened, pid_of, wait_until
 
-LATE_SOON = Limits(timeout_seconds=4, memory_bytes=1 << 30)
+LATE_SOON = Limits(timeout_seconds=10, memory_bytes=1 << 30)
 
 
 def children() -> set[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from mediamill.processors.registry import UnknownProcessorError
 from mediamill.worker.sandbox import ProcessorCrashedError, ProcessorStartError, Sandbox
-from tests.worker.harness import GENEROUS, do, everything_in, opened, pid_of
+from tests.worker.harness import GENEROUS, LIMIT_SECONDS, do, everything_in, opened, pid_of
 
 
 async def test_an_unknown_processor_is_refused_at_the_start(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_processor_that_cannot_be_loaded_says_so_to_the_first_job(
     moody.fail()
     sandbox = Sandbox("moody", size=2, limits=GENEROUS, scratch=tmp_path / "scratch")
     await sandbox.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_SECONDS):
         with pytest.raises(ProcessorStartError, match="the model is missing") as caught:
             await do(sandbox)
     assert "moody.py" in (caught.value.traceback or "")
@@ -79,7 +79,7 @@ async def test_a_processor_that_cannot_be_loaded_again_is_tried_until_it_can(
         moody.fail()
         with pytest.raises(ProcessorCrashedError, match="exit code"):
             await do(sandbox, "exit")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT_SECONDS):
             with pytest.raises(ProcessorStartError, match="the model is missing"):
                 await do(sandbox)
             moody.recover()
