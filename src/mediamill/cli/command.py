@@ -20,10 +20,12 @@ from mediamill.cli import (
     events,
     fuzz,
     jobs,
+    message,
     models,
     owners,
     pools,
     process,
+    runs,
     up,
     version,
     worker,
@@ -41,11 +43,13 @@ def build_app() -> typer.Typer:
     app.callback(context_settings={"max_content_width": 100})(_root)
     app.command("up", epilog=up.EXAMPLES)(up.up)
     app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
+    app.command("message", epilog=message.EXAMPLES)(message.message)
     app.command("process", epilog=process.EXAMPLES)(process.process)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
     app.add_typer(bots.app, name="bots")
+    app.add_typer(runs.app, name="runs")
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
     app.add_typer(workers.app, name="workers")

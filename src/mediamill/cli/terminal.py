@@ -27,6 +27,7 @@ STYLES = {
     "completed": "green",
     "finished": "green",
     "dead": "red",
+    "failed": "red",
     "active": "cyan",
     "idle": "green",
     "busy": "cyan",
