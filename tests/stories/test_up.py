@@ -49,7 +49,7 @@ async def test_up_serves_and_works_in_a_folder_with_spaces_and_stops_with_everyt
     port = here.settings["MEDIAMILL_PORT"]
     assert f"mediamill is up: http://127.0.0.1:{port}" in up.said
     await here.add("scripted.run", 3, do="report", times=2)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
         health = (await client.get("/health")).json()
         assert health["status"] == "ok"
         assert "queue" in (await client.get("/metrics")).text

@@ -141,7 +141,9 @@ async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tu
         mill.settings |= {"MEDIAMILL_PORT": str(port), "MEDIAMILL_INGEST_SECONDS": "0.1", **seconds}
         mill.settings |= whatsapp.bridge_environment
         up = await mill.started("up")
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
+        ) as client:
             story = Story(mill, whatsapp, client)
             for pool in ("image", "audio", "video") if stubs else ():
                 await story.ask("PUT", f"/api/pools/{pool}", json={"processor": f"stub-{pool}"})
