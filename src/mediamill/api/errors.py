@@ -43,7 +43,13 @@ FAMILIES: tuple[tuple[type[MediamillError], int], ...] = (
 )
 # Denied because nobody could tell who asks: the caller should show another key, not ask for more rights.
 UNAUTHENTICATED = {"unauthenticated", "worker_key_invalid", "worker_key_revoked"}
-HTTP_CODES = {401: "unauthenticated", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+HTTP_CODES = {
+    401: "unauthenticated",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "media_type_unsupported",
+}
 
 
 class Problem(JSONResponse):

@@ -24,8 +24,8 @@ from mediamill.settings import Settings
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1_500_000
-# The one route that takes large bodies; it streams them to disk and bounds them itself.
-UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media")
+# The routes that take large bodies; they stream them to disk and bound them themselves.
+UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages")
 WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
 BRIDGE_PREFIX = "/api/bridge/whatsapp/"  # the only WebSocket; it asks for the bridge's secret itself
 OPEN_PATHS = frozenset({"/health", "/login", "/static/mediamill.css", "/static/favicon.svg"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,8 +21,10 @@ from mediamill.api import (
     health,
     jobs,
     login,
+    messages,
     owners,
     pools,
+    runs,
     worker,
     workers,
 )
@@ -30,6 +33,8 @@ from mediamill.api.deps import Deps
 from mediamill.api.errors import install_errors
 from mediamill.api.event_hub import EventHub
 from mediamill.api.guard import Guard, check_secret
+from mediamill.api.inbox import Inbox
+from mediamill.api.openapi import install_openapi
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
@@ -48,6 +53,8 @@ ROUTERS = (
     conversations.router,
     chat.router,
     configuration.router,
+    messages.router,
+    runs.router,
     worker.door,
     worker.keyed,
     events.router,
@@ -71,8 +78,8 @@ def create_api(
     server = FastAPI(
         title="mediamill",
         version=__version__,
-        openapi_url="/api/openapi.json",
-        docs_url=None,  # these pages would fetch scripts from elsewhere
+        openapi_url=None,  # install_openapi gives it, and ui the page of it: FastAPI's fetch scripts from elsewhere
+        docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         lifespan=_lifespan,
@@ -80,15 +87,18 @@ def create_api(
     server.state.deps = Deps(database, engine, enqueuer, settings, keeper, run_watch)
     server.state.event_hub = EventHub(database)
     server.state.claim_desk = ClaimDesk(server.state.deps)
+    server.state.inbox = Inbox(settings)
     install_errors(server)
     for router in ROUTERS:
         server.include_router(router)
+    install_openapi(server)
     server.add_middleware(Guard, settings=settings)
     return server
 
 
 @asynccontextmanager
 async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
+    await asyncio.to_thread(server.state.inbox.spool.delete_leftovers)
     await server.state.deps.run_watch.start()
     yield
     await server.state.deps.run_watch.close()

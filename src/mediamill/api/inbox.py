@@ -1,0 +1,71 @@
+"""Bodies of messages: read as a stream, and refused so that a sender who still sends gets to know it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mediamill.inputs.spool import Spool, spool_folder
+from mediamill.settings import Settings
+
+SKIP_BYTES = 256 * 1024**2
+SKIP_SECONDS = 10.0
+
+
+class Inbox:
+    """One per server: where images arrive, and how many messages with images are stored at once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.spool = Spool(spool_folder(settings.data_folder))
+        # Large messages are stored slowly; half of the connections are left to everybody else.
+        self.storing = asyncio.Semaphore(max(1, settings.database_connections // 2))
+
+
+class RequestBody:
+    """The body of a request as it arrives."""
+
+    def __init__(self, request: Request) -> None:
+        self._receive = request.receive
+        self._ended = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """ClientDisconnect: it broke off."""
+        while not self._ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self._ended = True
+                raise ClientDisconnect
+            self._ended = not message.get("more_body", False)
+            yield message.get("body", b"")
+
+    async def skip(self) -> None:
+        """Read on for a while for nothing: a connection that is closed on somebody who sends loses the answer."""
+        skipped = 0
+        try:
+            async with asyncio.timeout(SKIP_SECONDS):
+                async for chunk in self.chunks():
+                    skipped += len(chunk)
+                    if skipped > SKIP_BYTES:
+                        return
+        except (TimeoutError, ClientDisconnect):
+            return
+
+
+class Refusal(Response):
+    """An answer that is sent whole at once; then the rest of the body is skipped and the connection closed."""
+
+    def __init__(self, answer: Response, body: RequestBody) -> None:
+        self._answer, self._rest = answer, body
+        super().__init__(status_code=answer.status_code)
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Some senders read nothing before they have sent all of it."""
+        headers = [*self._answer.raw_headers, (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": self._answer.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": self._answer.body, "more_body": True})
+        await self._rest.skip()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

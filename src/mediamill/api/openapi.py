@@ -1,0 +1,101 @@
+"""The OpenAPI document of all routes: FastAPI's, with our problems as the errors and our key as the security."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import JSONResponse
+
+PATH = "/openapi.json"
+OLD_PATH = "/api/openapi.json"
+SUMMARY = "Media in from anywhere; text, streams, previews and search out: durably, exactly once."
+DESCRIPTION = (
+    "Beyond loopback every route asks for the admin secret. What goes wrong is told as a problem (RFC 9457) with a "
+    "stable `code`."
+)
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "What is wrong and, where known, what to do about it (RFC 9457).",
+    "required": ["type", "title", "status", "detail", "code", "fix"],
+    "properties": {
+        "type": {"type": "string", "examples": ["urn:mediamill:problem:image_count_exceeded"]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "For people."},
+        "code": {
+            "type": "string",
+            "description": "For programs; stable.",
+            "examples": ["image_count_exceeded"],
+        },
+        "fix": {"type": ["string", "null"]},
+        "faults": {"type": "array", "items": {"type": "string"}},
+    },
+}
+CODES: dict[tuple[str, str], dict[str, str]] = {
+    ("/v1/messages", "post"): {
+        "409": "`idempotency_payload_mismatch`: the key was used before, for something else.",
+        "413": "`image_count_exceeded`, `image_total_bytes_exceeded` or `body_too_large`.",
+        "415": "`media_type_unsupported`: neither JSON nor a form.",
+        "422": "`json_invalid` or `form_invalid`: the body cannot be read. `invalid`: a field is missing, unknown, "
+        "there twice, or not valid. `image_base64_invalid`, `image_mime_type_unsupported`, `idempotency_keys_differ`.",
+        "503": "`inputs_busy`: too many images arrive at once; try again after Retry-After.",
+    },
+    ("/v1/runs/{run_id}", "get"): {"404": "`unknown_run`."},
+    ("/v1/runs/{run_id}/retry", "post"): {"404": "`unknown_run`.", "409": "`run_not_failed`."},
+    ("/v1/runs/{run_id}/events", "get"): {"404": "`unknown_run`."},
+}
+
+
+def install_openapi(server: FastAPI) -> None:
+    """At both of its addresses."""
+
+    def describe() -> dict[str, Any]:
+        if server.openapi_schema is None:
+            server.openapi_schema = _describe(server)
+        return server.openapi_schema
+
+    async def show() -> JSONResponse:
+        return JSONResponse(describe())
+
+    server.openapi = describe  # type: ignore[method-assign]
+    for path in (PATH, OLD_PATH):
+        server.get(path, include_in_schema=False)(show)
+
+
+def _describe(server: FastAPI) -> dict[str, Any]:
+    document = get_openapi(
+        title=server.title,
+        version=server.version,
+        summary=SUMMARY,
+        description=DESCRIPTION,
+        routes=server.routes,
+    )
+    parts = document.setdefault("components", {})
+    schemas = parts.setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schemas["Problem"] = PROBLEM
+    parts["securitySchemes"] = {
+        "admin": {"type": "http", "scheme": "bearer", "description": "MEDIAMILL_ADMIN_SECRET."}
+    }
+    document["security"] = [{}, {"admin": []}]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            _tell_problems(operation["responses"], CODES.get((path, method), {}))
+    return document
+
+
+def _tell_problems(responses: dict[str, Any], codes: dict[str, str]) -> None:
+    if "422" in responses:
+        responses["422"] = _problem("`invalid`: what was sent is not valid.")
+    for status, what in codes.items():
+        responses[status] = _problem(what)
+    responses["default"] = _problem("Any other problem.")
+
+
+def _problem(what: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": what, "content": {"application/problem+json": {"schema": schema}}}
