@@ -39,7 +39,7 @@ async def test_a_model_answers_with_the_bots_prompt_and_its_own_history(
 ) -> None:
     answerer = answerers.of(ReplyConfig(by="openai", prompt="Be brief.", model="special"))
     assert answerer is not None
-    assert await answerer.answer("bot/line/ann", PAST, "who am I?") == "you said: who am I?"
+    assert await answerer.answer("bot/line/ann", PAST, "who am I?", 1) == "you said: who am I?"
     asked = server.seen[-1].json()
     assert asked["model"] == "special"
     assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -54,7 +54,7 @@ async def test_an_agent_session_answers(server: OpenAiServer, tmp_path: Path) ->
     try:
         answerer = answerers.of(ReplyConfig(by="pi"))
         assert answerer is not None
-        assert await answerer.answer("bot/line/ann", PAST, "who am I?") == "you said: who am I?"
+        assert await answerer.answer("bot/line/ann", PAST, "who am I?", 1) == "you said: who am I?"
     finally:
         await answerers.close()
 
@@ -70,7 +70,7 @@ async def test_without_an_address_of_a_model_the_answer_fails_for_good_and_says_
     answerer = answerers.of(ReplyConfig(by="openai"))
     assert answerer is not None
     with pytest.raises(GiveUpError) as caught:
-        await answerer.answer("bot/line/ann", [], "hello")
+        await answerer.answer("bot/line/ann", [], "hello", 1)
     assert "MEDIAMILL_OPENAI_URL" in str(caught.value.fix)
 
 
@@ -82,7 +82,7 @@ async def test_two_bots_may_have_two_models(server: OpenAiServer, tmp_path: Path
         for thread, model in (("a", "one"), ("b", "two"), ("c", "one")):
             answerer = answerers.of(ReplyConfig(by="pi", model=model))
             assert answerer is not None
-            assert await answerer.answer(thread, [], "hello") == "you said: hello"
+            assert await answerer.answer(thread, [], "hello", 1) == "you said: hello"
             assert server.seen[-1].json()["model"] == model
     finally:
         await answerers.close()

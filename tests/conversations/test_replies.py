@@ -32,7 +32,7 @@ class Scripted:
     always: str | None = None
     ended: list[str] = field(default_factory=list)
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
         self.told.append((thread, list(history), told))
         if self.errors:
             raise self.errors.pop(0)

@@ -35,8 +35,9 @@ class _AgentAnswerer:
     def __init__(self, agents: Agents, config: ReplyConfig) -> None:
         self._agents, self._config = agents, config
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
         """See Answerer."""
+        del message_id
         agent = self._agents.get(self._config.by, self._config.model)
         pairs = ((Said("user", turn.told), Said("assistant", turn.answer)) for turn in history)
         session = agent.session(thread, list(chain.from_iterable(pairs)), self._config.prompt)

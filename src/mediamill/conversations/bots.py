@@ -17,6 +17,8 @@ from mediamill.engine.hold import forget_owner, hold_owner
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+SECRETS = ("token",)  # in a provider's part of the configuration: taken, and shown to nobody
+HIDDEN = "********"
 
 
 class UnknownBotError(NotFoundError):
@@ -95,13 +97,16 @@ async def create_bot(connection: Connection, bot_id: str, config: BotConfig) -> 
         raise BadBotError(
             f"{bot_id!r} cannot be the name of a bot", fix="use small letters, digits, - and _, at most 63"
         )
-    if await queries.add_bot.value(connection, id=bot_id, config=config.model_dump_json()) is None:
+    given = _keep_secrets(config, {})
+    if await queries.add_bot.value(connection, id=bot_id, config=given.model_dump_json()) is None:
         raise BotExistsError(f"there is a bot {bot_id} already", fix=f"mediamill bots show {bot_id}")
 
 
 async def change_bot(connection: Connection, bot_id: str, config: BotConfig) -> None:
-    """Another configuration; a bot that runs is restarted with it."""
-    await _change(connection, bot_id, config=config.model_dump_json())
+    """Another configuration; a bot that runs is restarted with it. A secret that is hidden in it stays as it was."""
+    rows = await queries.list_bots.rows(connection, id=bot_id)
+    before = json.loads(rows[0]["config"])["providers"] if rows else {}
+    await _change(connection, bot_id, config=_keep_secrets(config, before).model_dump_json())
 
 
 async def start_bot(connection: Connection, bot_id: str) -> None:
@@ -144,4 +149,19 @@ async def _change(
 
 
 def _plain(row: Record) -> dict[str, Any]:
-    return {**row, "config": json.loads(row["config"]), "status": json.loads(row["status"])}
+    config = json.loads(row["config"])
+    for part in config["providers"].values():
+        part.update({name: HIDDEN for name in SECRETS if part.get(name)})
+    return {**row, "config": config, "status": json.loads(row["status"])}
+
+
+def _keep_secrets(config: BotConfig, before: Mapping[str, Mapping[str, Any]]) -> BotConfig:
+    """Whoever changes a configuration that was shown to him gives back what was hidden from him."""
+    providers = {}
+    for provider, part in config.providers.items():
+        hidden = {name for name in SECRETS if part.get(name) == HIDDEN}
+        kept = {name: before.get(provider, {}).get(name) for name in hidden}
+        if missing := [name for name in hidden if not kept[name]]:
+            raise BadBotError(f"providers.{provider}.{missing[0]} is not known", fix="give it in full")
+        providers[provider] = {**part, **kept}
+    return config.model_copy(update={"providers": providers})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.bots import ReplyConfig
 from mediamill.errors import RetryLaterError
 
 
@@ -28,10 +29,11 @@ class BotContext:
     tell_status: Callable[
         [Mapping[str, Any]], Awaitable[None]
     ]  # kept and shown: {"state": …, "detail": …, "qr": …}
+    reply: ReplyConfig  # who answers for the bot
 
 
 class Provider(Protocol):
-    """One bot on one chat network."""
+    """One bot on one chat network. It may have an `answerer` of its own (see Answerer), in place of the bot's."""
 
     async def start(self) -> None:
         """Connect, or begin to; what takes long goes on in the background."""

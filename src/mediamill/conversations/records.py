@@ -130,6 +130,21 @@ async def _insist(verb: Callable[[], Awaitable[Found]]) -> Found:
         pause = min(2 * pause, 2.0)
 
 
+async def find_message_id(
+    database: Database, bot_id: str, provider_name: str, correspondent_id: str, provider_message_id: str
+) -> int | None:
+    """Our id of a message that a provider has handed over; None if it has not, or long ago."""
+    async with database.connection() as connection:
+        row = await queries.find_arrival.row(
+            connection,
+            bot_id=bot_id,
+            provider_name=provider_name,
+            correspondent_id=correspondent_id,
+            provider_message_id=provider_message_id,
+        )
+    return row["id"] if row else None
+
+
 async def find_correspondent(
     database: Database, bot_id: str, provider_name: str, identifiers: Sequence[str]
 ) -> str:

@@ -51,25 +51,26 @@ class AnswerFailedError(RetryLaterError):
 class Answerer(Protocol):
     """Whoever writes the answers: a model, an agent, an echo."""
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
-        """The answer. GiveUpError: there will be none; any other error: perhaps later."""
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+        """The answer to this message. GiveUpError: there will be none; any other error: perhaps later."""
 
 
 class EchoAnswerer:
     """For trying out: says what it was told."""
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
         """The same again."""
-        del thread, history
+        del thread, history, message_id
         return f"You said: {told}"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One conversation's way out."""
+    """One conversation's way out. `answerer`: the network's own, who bounds his time and his work himself."""
 
     queues: BotQueuesManager
     provider: Provider
+    answerer: Answerer | None = None
 
 
 class ReplyService:
@@ -171,8 +172,7 @@ class ReplyService:
         answer, tries = reply["answer"], reply["tries"]
         try:
             if answer is None:
-                async with self._at_once:
-                    answer = await self._think(key, reply)
+                answer = await self._think(key, reply)
                 await self._move(key, reply, "written", answer=answer, tries=0)
                 return
             await self._send(key, reply["message_id"], answer)
@@ -193,10 +193,14 @@ class ReplyService:
                 connection, **self._keys(*key), message_id=reply["message_id"], amount=HISTORY_TURNS
             )
         history = [Turn(row["told"], row["answer"]) for row in reversed(rows)]
-        thread = f"{self._bot_id}/{key[0]}/{key[1]}"
+        asked = (f"{self._bot_id}/{key[0]}/{key[1]}", history, reply["told"], reply["message_id"])
+        own = self._lines[key[0]].answerer
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                answer = await self._answerer.answer(thread, history, reply["told"])
+            if own is not None:
+                answer = await own.answer(*asked)
+            else:
+                async with self._at_once, asyncio.timeout(self._timeout_seconds):
+                    answer = await self._answerer.answer(*asked)
         except LOST as error:
             raise AnswerFailedError(str(error) or type(error).__name__) from error
         return clean_text(answer)[:ANSWER_CHARACTERS]

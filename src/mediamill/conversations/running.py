@@ -95,7 +95,10 @@ class RunningBot:
     def _begin_replies(self, answerer: Answerer | None) -> None:
         if answerer is None:
             return
-        lines = {name: Line(self.queues[name], provider) for name, provider in self.providers.items()}
+        lines = {
+            name: Line(self.queues[name], provider, getattr(provider, "answerer", None))
+            for name, provider in self.providers.items()
+        }
         self._replies = ReplyService(
             self._database,
             self.bot_id,
@@ -149,4 +152,7 @@ class RunningBot:
         async def tell(status: Mapping[str, Any]) -> None:
             await self.tell_status(name, status)
 
-        return BotContext(self.bot_id, self.config.providers[name], quota_gb, self.queues[name], tell)
+        config = self.config
+        return BotContext(
+            self.bot_id, config.providers[name], quota_gb, self.queues[name], tell, config.reply
+        )
