@@ -55,6 +55,15 @@ class TestSticker(Named, MediaConformance):
         image.save(path, "WEBP")
 
 
+class TestModelImage(Named):
+    name, mime_types, mime_type = "model-image", ("image/png",), "image/png"
+
+    def make_sample(self, path: Path) -> None:
+        image = Image.new("RGB", (200, 100), "navy")
+        ImageDraw.Draw(image).text((20, 40), "HELLO", fill="white", font_size=30)
+        image.save(path, "PNG")
+
+
 class TestAudio(Named, MediaConformance):
     name, mime_types, mime_type = "audio", types.AUDIO, "audio/ogg"
 
