@@ -13,7 +13,7 @@ from mediamill.agents.openai_chat import OpenAiAgent
 from mediamill.agents.pi import PiAgent
 from mediamill.agents.pi_setup import PiProgram, install_pi
 from mediamill.settings import Settings
-from mediamill.testing.openai_server import OpenAiServer
+from mediamill.testing.openai_server import OpenAiServer, images_in
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-of-the-endpoint"
@@ -37,6 +37,12 @@ def said(server: OpenAiServer, number: int = -1) -> list[tuple[str, str]]:
     """The conversation that the model was shown with one of the requests, without the instructions."""
     messages = server.seen[number].json()["messages"]
     return [(each["role"], text_of(each).strip()) for each in messages if each["role"] != "system"]
+
+
+def images_of(server: OpenAiServer, number: int = -1) -> list[bytes]:
+    """All images that the model was shown with one of the requests, in their order."""
+    messages = server.seen[number].json()["messages"]
+    return [image for message in messages for image in images_in(message["content"])]
 
 
 @pytest.fixture

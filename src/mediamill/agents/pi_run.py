@@ -1,7 +1,8 @@
 """One run of pi as its events tell it: whose text is whose, when all is done, and how it ended.
 
 The run begins with a prompt; more can be said into it while it goes on. pi takes inputs up in the order in which they
-came, and what it writes after that is the answer to that input. The run is done when pi has settled and every input was
+came, and what it writes after that is the answer to that input, and to those right before it: pi may take up several
+before it asks the model. The run is done when pi has settled and every input was
 taken up: one that came too late starts pi again by itself. What was answered whole before something else that was said
 into the run made it fail has succeeded all the same.
 """
@@ -37,9 +38,10 @@ class PiRun:
         self._waiting: deque[asyncio.Queue[Piece]] = deque()
         self._answered: set[asyncio.Queue[Piece]] = set()
         self._taken: list[asyncio.Queue[Piece]] = []  # since the last answer that was whole
-        self._now: asyncio.Queue[Piece] | None = None
+        self._now: list[asyncio.Queue[Piece]] = []  # whose answer is being written
         self._visible = WithoutThinking()
         self._size = 0  # of all the text of the run
+        self._answer_size = 0  # of the text for those in `_now`
         self._message_size = 0  # of the text of the message that is being written
         self._failure: Exception | None = None
         self._opened = asyncio.Event()
@@ -86,8 +88,7 @@ class PiRun:
         role = message.get("role") if isinstance(message, dict) else None
         match event.get("type"):
             case "message_start" if role == "user" and self._waiting:
-                self._now = self._waiting.popleft()
-                self._taken.append(self._now)
+                self._take_up(self._waiting.popleft())
             case "message_start" if role == "assistant":
                 self._visible, self._message_size = WithoutThinking(), 0
             case "message_update":
@@ -103,17 +104,25 @@ class PiRun:
             case "agent_settled":
                 self._settle()
 
+    def _take_up(self, queue: asyncio.Queue[Piece]) -> None:
+        if self._answer_size:
+            self._now, self._answer_size = [], 0
+        self._now.append(queue)
+        self._taken.append(queue)
+
     def _say(self, text: str) -> None:
-        if not text or self._now is None:
+        if not text or not self._now:
             return
-        if self._size and not self._message_size:
-            text = f"\n\n{text}"  # a new message of the same run
+        if self._answer_size and not self._message_size:
+            text = f"\n\n{text}"  # a new message of the same answer
         self._message_size += len(text)
+        self._answer_size += len(text)
         self._size += len(text)
         if self._size > LONGEST_ANSWER_CHARACTERS:
             self.fail(AnswerTooLongError())
         elif not self.done:
-            self._now.put_nowait(text)
+            for queue in self._now:
+                queue.put_nowait(text)
 
     def _end_message(self, message: dict[str, Any]) -> None:
         self._failure = self._read_failure(message)

@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An input that was answered whole: pi's name for it, where it lies with its answer, and the answer."""
+    """An input that was answered whole: pi's name for it, where it lies, where the run's answers end, its answer."""
 
     entry_id: str
     start: int
@@ -82,17 +82,14 @@ def _is_whole(message: Entry) -> bool:
 
 
 def _inputs(said: list[_Said], end: int) -> list[Answered]:
-    """Each input with what was written until the next one."""
+    """Each input with what was written until the next one; if that is nothing, they are answered together."""
     firsts = [number for number, each in enumerate(said) if each.text is None]
-    return [
-        Answered(
-            said[first].entry_id,
-            said[first].start,
-            said[until].start if until < len(said) else end,
-            "\n\n".join(each.text for each in said[first + 1 : until] if each.text),
-        )
-        for first, until in pairwise([*firsts, len(said)])
-    ]
+    found: list[Answered] = []
+    for first, until in reversed(list(pairwise([*firsts, len(said)]))):
+        own = "\n\n".join(each.text for each in said[first + 1 : until] if each.text)
+        text = own or (found[-1].text if found else "")
+        found.append(Answered(said[first].entry_id, said[first].start, end, text))
+    return found[::-1]
 
 
 def _text(message: Entry) -> str:

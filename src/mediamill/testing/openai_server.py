@@ -150,6 +150,28 @@ def tool_call(name: str, arguments: dict[str, Any]) -> Act:
     return act
 
 
+def images_in(content: str | list[Any]) -> list[bytes]:
+    """The images in the content of a message, in their order."""
+    if isinstance(content, str):
+        return []
+    urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    return [base64.b64decode(url.partition(",")[2], validate=True) for url in urls]
+
+
+def refusing_images(server: OpenAiServer, bad: bytes) -> Act:
+    """Refuses every conversation that has this image anywhere, as models do that cannot read it."""
+
+    def act(handler: Handler) -> None:
+        seen = server.seen[-1]
+        shown = [image for message in seen.json()["messages"] for image in images_in(message["content"])]
+        if bad in shown:
+            handler.reply(Reply.json({"error": {"message": "cannot read the image"}}, 400))
+        else:
+            handler.reply(server.answer(seen))
+
+    return act
+
+
 def read_form(seen: Seen) -> dict[str, bytes]:
     """The fields of a multipart form; `file.name` and `file.type` tell about the file."""
     head = f"Content-Type: {seen.headers['content-type']}\r\n\r\n".encode()
