@@ -79,7 +79,7 @@ select r.run_id, r.image_count, r.image_bytes from runs r
 where r.state = 'queued' and r.tries = 0 and r.source = :source and r.thread_key = :thread_key
     and r.user_key is not distinct from :user_key
     and exists (select from input_images i where i.run_id = r.run_id and i.telegram_media_group_id = :media_group_id)
-order by r.sequence limit 1 for update;
+order by r.sequence desc limit 1 for update;
 
 -- name: next_place
 select coalesce(max(position), -1) + 1 from input_images where run_id = :run_id;
