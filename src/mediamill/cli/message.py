@@ -176,12 +176,17 @@ def read_text(given: str) -> str:
     """The text from the argument or stdin; never more of stdin than a message may have."""
     from mediamill.inputs.model import TEXT_CHARACTERS
 
-    try:
-        text = sys.stdin.read(TEXT_CHARACTERS + 2).removesuffix("\n") if given == "-" else given
-    except UnicodeError:
-        raise InvalidError("what comes from stdin is no text in UTF-8") from None
+    text = _read_stdin(4 * TEXT_CHARACTERS) if given == "-" else given
     if not text.strip():
         raise InvalidError("there is no text", fix="say what to do with the images, or ask something")
     if len(text) > TEXT_CHARACTERS:
         raise InvalidError(f"the text is too long: a message may have {TEXT_CHARACTERS:,} characters")
     return text
+
+
+def _read_stdin(most_bytes: int) -> str:
+    """A little more than may be; whatever the locale, UTF-8."""
+    try:
+        return sys.stdin.buffer.read(most_bytes + 1).decode(errors="strict").removesuffix("\n")
+    except UnicodeError:
+        raise InvalidError("what comes from stdin is no text in UTF-8") from None

@@ -23,40 +23,50 @@ class AnswerPrinter:
     """Writes an answer as it grows. When it begins anew, only what differs from what stands there is written."""
 
     def __init__(self) -> None:
-        self._shown = ""
-        self._answer = ""
+        self._pieces: list[str] = []  # of the answer so far
+        self._void = ""  # what stands behind them, of an earlier try
+        self._in_line = False
 
     def add(self, text: str) -> None:
         """The answer goes on."""
-        self._show(self._answer + text)
+        self._pieces.append(text)
+        if self._void.startswith(text):
+            self._void = self._void.removeprefix(text)
+        elif text.startswith(self._void):
+            self._write(text.removeprefix(self._void))
+            self._void = ""
+        else:
+            self._write_anew()
 
     def begin_anew(self) -> None:
         """What came so far is void; it stays where it is until it is known to be different."""
-        self._answer = ""
+        self._void = "".join(self._pieces) + self._void
+        self._pieces = []
 
     def end(self, answer: str | None = None) -> None:
         """The whole answer, if it is known; the cursor is left at the beginning of a line."""
-        if answer is not None:
-            self._show(answer, whole=True)
+        if answer is not None and answer != "".join(self._pieces):
+            self.begin_anew()
+            self.add(answer)
+        if answer is not None and self._void:
+            self._write_anew()
         self._end_line()
 
-    def _show(self, answer: str, *, whole: bool = False) -> None:
-        self._answer = answer
-        if self._shown.startswith(answer) and not (whole and self._shown != answer):
-            return
-        if not answer.startswith(self._shown):
-            self._end_line()
-            warn("the answer begins anew:", style="yellow")
-            self._shown = ""
-        sys.stdout.write(clean(answer[len(self._shown) :].replace("\r", "")))
-        sys.stdout.flush()
-        self._shown = answer
+    def _write_anew(self) -> None:
+        self._end_line()
+        warn("the answer begins anew:", style="yellow")
+        self._write("".join(self._pieces))
+        self._void = ""
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(clean(text.replace("\r", "")))
+            sys.stdout.flush()
+            self._in_line = not text.endswith("\n")
 
     def _end_line(self) -> None:
-        if self._shown and not self._shown.endswith("\n"):
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-            self._shown += "\n"
+        if self._in_line:
+            self._write("\n")
 
 
 class Spinner:
@@ -100,9 +110,10 @@ def show_answer(events: Iterable[RunEvent]) -> Run:
                     spinner.stop()
                     printer.end(run.answer if run.state == "completed" else None)
                     return run
-    except BaseException:
+    except (Exception, KeyboardInterrupt) as error:
         spinner.stop()
-        printer.end()
+        if not isinstance(error, BrokenPipeError):
+            printer.end()
         raise
     raise AssertionError
 

@@ -152,8 +152,7 @@ class Plans:
     def retry(self, run_id: str) -> Plan[Run]:
         """Not repeatable: a second one would be told that the run is not failed."""
         path = f"/v1/runs/{_part(run_id)}/retry"
-        yield from self._insist(Ask("POST", path, repeatable=False))
-        return (yield from self.run(run_id))
+        return read_run((yield from self._insist(Ask("POST", path, repeatable=False))))
 
     def follow(self, run_id: str) -> Plan[None]:
         """The events of a run to its end. When the connection is lost, on from where it broke off."""
