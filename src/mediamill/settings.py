@@ -187,6 +187,11 @@ class Settings(BaseSettings):
     pi_idle_seconds: float = Field(
         default=300, gt=0, description="A pi process that had nothing to do for so long is stopped."
     )
+    pi_thread_keep_days: float = Field(
+        default=90,
+        gt=0,
+        description="How long the pi agent remembers a thread that nobody uses; its texts and images are then deleted.",
+    )
     pi_tools: str = Field(
         default="",
         description="Tools that the pi agent may use, separated by commas (`read,bash,edit,write,grep,find,ls`). "
