@@ -28,6 +28,7 @@ from mediamill.inputs.runner import RunKeeper
 from mediamill.providers import chat
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
+from mediamill.staging.quota import StagingRoom
 from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
 
@@ -37,7 +38,7 @@ KEEP_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 
 # The chat networks there are, for those who only need to know their names.
-PROVIDER_NAMES = ("chat", "whatsapp")
+PROVIDER_NAMES = ("chat", "telegram", "whatsapp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,18 @@ def make_run_keeper(app: App) -> RunKeeper:
 
 def _providers(app: App) -> Mapping[str, ProviderFactory]:
     """Every chat network. The WhatsApp bridge is shared: the first bot that needs it has it started."""
-    from mediamill.providers.whatsapp.bridge import Bridge  # only a server needs what these import
-    from mediamill.providers.whatsapp.provider import NAME, WhatsAppProvider
+    from mediamill.inputs.spool import Spool, spool_folder
+    from mediamill.providers.telegram import provider as telegram  # only a server needs what these import
+    from mediamill.providers.telegram.parts import House
+    from mediamill.providers.whatsapp import provider as whatsapp
+    from mediamill.providers.whatsapp.bridge import Bridge
 
+    data = app.settings.data_folder
+    house = House(app.settings, app.database, app.run_watch, Spool(spool_folder(data)), StagingRoom(data))
     return {
         chat.NAME: chat.ChatProvider,
-        NAME: partial(WhatsAppProvider, database=app.database, bridge=Bridge(app.settings)),
+        telegram.NAME: partial(telegram.TelegramProvider, house=house),
+        whatsapp.NAME: partial(whatsapp.WhatsAppProvider, database=app.database, bridge=Bridge(app.settings)),
     }
 
 

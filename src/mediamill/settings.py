@@ -237,6 +237,18 @@ class Settings(BaseSettings):
         default=None,
         description="Secret that server and WhatsApp bridge share. Unset: a random one, kept in the data folder.",
     )
+    telegram_token: SecretStr | None = Field(
+        default=None,
+        description="Token of the Telegram bot, as @BotFather gives it, for a bot whose configuration names none.",
+    )
+    telegram_url: str = Field(
+        default="https://api.telegram.org",
+        description="Address of the Bot API: Telegram's, which hands out files of up to 20 MB, or a local server's.",
+    )
+    telegram_files: Path | None = Field(
+        default=None,
+        description="Folder of a local Bot API server with `--local`, which keeps its files there for us to read.",
+    )
 
     # engine
     heartbeat_seconds: float = Field(default=30, gt=0, description="Time between two heartbeats of a worker.")

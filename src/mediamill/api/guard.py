@@ -27,6 +27,7 @@ BODY_LIMIT_BYTES = 1_500_000
 # The routes that take large bodies; they stream them to disk and bound them themselves.
 UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages")
 WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
+HOOK_PATH = re.compile(r"/api/telegram/[^/]+/webhook")  # Telegram shows the webhook's own secret there
 BRIDGE_PREFIX = "/api/bridge/whatsapp/"  # the only WebSocket; it asks for the bridge's secret itself
 OPEN_PATHS = frozenset({"/health", "/login", "/static/mediamill.css", "/static/favicon.svg"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -140,6 +141,8 @@ class Guard:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > BODY_LIMIT_BYTES and not _is_upload(scope):
             return problem_of(_too_large())
+        if _is_hook(scope):
+            return None
         if self._local and not is_loopback(_host_name(headers.get("host", ""))):
             return problem_of(ForeignHostError(fix="use http://localhost or http://127.0.0.1"))
         if scope["method"] not in SAFE_METHODS and _is_foreign(headers):
@@ -179,6 +182,11 @@ def _is_foreign(headers: Headers) -> bool:
     if origin is not None:
         return origin.partition("://")[2].lower() != headers.get("host", "").lower()
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _is_hook(scope: Scope) -> bool:
+    """By whatever name the server is known outside: no page of elsewhere has the secret."""
+    return scope["method"] == "POST" and HOOK_PATH.fullmatch(scope["path"]) is not None
 
 
 def _is_upload(scope: Scope) -> bool:

@@ -136,12 +136,14 @@ def _bind(settings: Settings) -> socket.socket:
 
 def _make_server(app: App, keeper: BotKeeper) -> Server:
     from mediamill.api.server import Server, create_api
+    from mediamill.providers.telegram.door import add_webhook_door
     from mediamill.providers.whatsapp.door import add_bridge_door
     from mediamill.ui.pages import add_pages
 
     api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper, app.run_watch)
     add_pages(api, app.database, app.engine, app.settings, keeper)
     add_bridge_door(api, keeper, app.settings)
+    add_webhook_door(api, keeper)
     server = Server(api, app.settings)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
     return server
