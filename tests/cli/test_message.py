@@ -310,7 +310,8 @@ def test_runs_are_listed_shown_and_tried_again(loopback: Loopback, call: Any) ->
     assert "what is\nthis?" in shown
     assert "no �model (agent_down)" in call("runs", "show", failed["run_id"]).out
     assert call("runs", "show", FIRST, "--json").json["text"] == "what is\nthis?"
-    again = call("runs", "retry", failed["run_id"], "no-such-run", "--json")
+    again = call("runs", "retry", failed["run_id"], RUN_ID.format(99), "--json")
     assert again.code == 1
     assert json.loads(again.out) == {"retried": [failed["run_id"]], "refused": ["no (unknown_run)"]}
     assert call("runs", "show", FIRST, "--follow").out == "Hello\n"
+    assert call("runs", "show", "no-id").code == 2

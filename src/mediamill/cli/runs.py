@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 
 COLUMNS = ("run", "state", ">images", ">age", "~text", "~answer")
-RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id.", show_default=False)]
+RunId = Annotated[UUID, typer.Argument(metavar="ID", help="The run's id.", show_default=False)]
 
 
 @app.command("list", epilog=examples("mediamill runs list", "mediamill runs list --thread review --json"))
@@ -73,7 +74,7 @@ def show_run(
 ) -> None:
     """One run: its text, its answer so far, and how it is."""
     with open_client(SEND_PATIENCE_SECONDS) as client:
-        run = client.run(id)
+        run = client.run(str(id))
     if follow_:
         follow(run, json)
     elif json:
@@ -108,7 +109,7 @@ def _print_run(run: Run) -> None:
 
 @app.command("retry", epilog=examples("mediamill runs retry ID", "mediamill runs retry ID1 ID2 --json"))
 def retry_runs(
-    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of runs.")], json: Json = False
+    ids: Annotated[list[UUID], typer.Argument(metavar="ID…", help="Ids of runs.")], json: Json = False
 ) -> None:
     """Try failed runs again, with their images as long as those are kept."""
     from mediamill.cli.jobs import raise_all
@@ -118,7 +119,7 @@ def retry_runs(
     with open_client(SEND_PATIENCE_SECONDS) as client:
         for id_ in dict.fromkeys(ids):
             try:
-                done.append(client.retry(id_).run_id)
+                done.append(client.retry(str(id_)).run_id)
             except MediamillError as error:
                 refused.append(error)
     if json:
