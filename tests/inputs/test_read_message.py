@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ def code_of(folder: Path, body: bytes, borders: list[int] | None = None, **more:
         read(folder, cut(body, borders or []), **more)
     return caught.value.code
 
+
+# RFC 4648; Python's own strict mode takes padding that stands for nothing.
+BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 BODIES = [
     body_of(),
@@ -71,16 +75,13 @@ def test_any_bytes_and_any_text_arrive_as_they_were(
 @given(
     st.text(st.sampled_from([*"AZaz09+/=", " ", "\n", "-", "_", "é", "\\", ",", ":"]), max_size=16), st.data()
 )
-def test_base64_is_taken_as_strictly_as_the_standard_library_does(
+def test_base64_is_taken_as_strictly_as_the_standard_says(
     tmp_path: Path, tail: str, draw: st.DataObject
 ) -> None:
     text = base64.b64encode(GIF + b"...").decode() + tail
     body = json.dumps(message({"mime_type": "image/gif", "data_base64": text})).encode()
     borders = draw.draw(st.lists(st.integers(0, len(body)), max_size=6))
-    try:
-        wanted = base64.b64decode(text, validate=True)
-    except ValueError:
-        wanted = None
+    wanted = base64.b64decode(text) if BASE64.fullmatch(text) else None
     for cuts in (borders, list(range(len(body)))):
         if wanted is None:
             assert code_of(tmp_path, body, cuts) == "image_base64_invalid"
@@ -109,7 +110,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "deep objects": (_with("text", '{"a":' * 100_000), "invalid"),
     "deep images": (_with("images", "[" * 100_000), "invalid"),
     "cut short": (body_of(image())[:-1], "json_invalid"),
-    "cut in base64": (body_of(image())[:-30], "json_invalid"),
+    **{f"cut {end} before the end": (body_of(image())[:-end], "json_invalid") for end in range(4, 12)},
     "something behind": (body_of() + b"{}", "json_invalid"),
     "a comma too many": (body_of()[:-1] + b",}", "json_invalid"),
     "no text": (b'{"thread_key": "t"}', "invalid"),

@@ -142,7 +142,7 @@ REQUEST_BODY: dict[str, Any] = {
                         "type": "array",
                         "maxItems": MAX_IMAGES,
                         "items": {"type": "string", "format": "binary"},
-                        "description": "Files, in order. Of application/octet-stream, or of no type: what the bytes are.",
+                        "description": "Files, in order. One of application/octet-stream is what its bytes are.",
                     },
                 },
             },

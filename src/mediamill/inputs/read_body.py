@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from mediamill.errors import QuotaExceededError
 from mediamill.inputs.draft import ReadMessage
 from mediamill.inputs.model import BODY_LIMIT_BYTES
-
-PIECE_BYTES: Final = 256 * 1024
 
 T = TypeVar("T")
 
@@ -38,26 +36,12 @@ class BodyReader(Protocol):
 async def read_body(reader: BodyReader, chunks: AsyncIterable[bytes]) -> ReadMessage:
     """The message. Decoding, hashing and the disk are for a thread, so that nobody else waits for them."""
     seen = 0
-    async for piece in _gather(chunks):
+    async for piece in chunks:
         seen += len(piece)
         if seen > BODY_LIMIT_BYTES:
             raise BodyTooLargeError
         await _to_the_end(partial(reader.feed, piece))
     return await _to_the_end(reader.close)
-
-
-async def _gather(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Small chunks together, so that a thread is not asked for each."""
-    waiting: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        waiting.append(chunk)
-        size += len(chunk)
-        if size >= PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
 
 
 async def _to_the_end(verb: Callable[[], T]) -> T:

@@ -102,8 +102,10 @@ class JsonReader:
 
     def close(self) -> None:
         """That was all of it."""
-        self.feed(b" ")  # ends a number or a word
-        if self._expected != "the end of the body" or self._sink is not None or self._held is not None:
+        in_string = self._sink is not None or self._held is not None
+        if not in_string:
+            self.feed(b" ")  # ends a number or a word
+        if in_string or self._expected != "the end of the body":
             raise JsonError("the body ends too early")
 
     def _token(self, data: bytes, at: int) -> int:

@@ -142,7 +142,8 @@ class Base64Sink:
         text = self._rest + piece
         whole = len(text) & ~3
         self._rest = text[whole:]
-        if self._padded and text:
+        # What comes after padding, and padding that stands for nothing, Python would take.
+        if (self._padded and text) or text.endswith(b"===", 0, whole):
             raise self._wrong()
         if not whole:
             return
