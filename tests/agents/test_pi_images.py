@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from mediamill.agents.contract import Agent, AgentBusyError, AgentRefusedError, 
 from mediamill.agents.pi import PiAgent, PiSession
 from mediamill.agents.pi_setup import configure_pi
 from mediamill.testing.model_server import failing
-from mediamill.testing.openai_server import OpenAiServer, held_stream, refusing_images
+from mediamill.testing.openai_server import OpenAiServer, held_stream, images_in, refusing_images
 from tests.agents.conftest import MakePi, images_of, said
 from tests.agents.test_contract import PNG, requests
 from tests.agents.test_pi import only_pid
@@ -192,3 +193,30 @@ async def test_images_that_pi_would_leave_out_are_refused(make_pi: MakePi, serve
     go_on.set()
     assert await first == "a b"
     assert len(server.seen) == 1
+
+
+@pytest.mark.spec("I10")
+@pytest.mark.parametrize("dies", [False, True], ids=["goes on", "dies"])
+async def test_while_pi_sums_a_conversation_up_nothing_is_lost(
+    make_pi: MakePi, server: OpenAiServer, dies: bool
+) -> None:
+    agent = make_pi(agent_context_tokens=4_000)  # three images are too much for that, by pi's reckoning
+    session = agent.session("t")
+    await answer_text(session.prompt("zero", IMAGES[:1]))
+    begin, go_on = threading.Event(), threading.Event()
+    begin.set()
+    server.then(held_stream("a ", "b", begin), held_stream("they looked ", "at images", go_on))
+    first = asyncio.create_task(answer_text(session.prompt("one", IMAGES[1:3], "run-1")))
+    await requests(server, 3)
+    steered = asyncio.create_task(answer_text(session.steer("two", (), "run-2")))
+    if dies:
+        os.kill(only_pid(agent), signal.SIGKILL)
+    go_on.set()
+    assert await first == "a b"
+    if dies:
+        with contextlib.suppress(AgentBusyError):  # unless it came too late to be said into that run
+            await steered
+        steered = asyncio.create_task(answer_text(session.steer("two", (), "run-2")))
+    assert await steered == "you said: two"
+    asked = [seen.json()["messages"] for seen in server.seen]
+    assert sum(IMAGES[2].data in images_in(messages[-1]["content"]) for messages in asked) == 1
