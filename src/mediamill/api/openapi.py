@@ -12,8 +12,8 @@ PATH = "/openapi.json"
 OLD_PATH = "/api/openapi.json"
 SUMMARY = "Media in from anywhere; text, streams, previews and search out: durably, exactly once."
 DESCRIPTION = (
-    "Beyond loopback every route asks for the admin secret. What goes wrong is told as a problem (RFC 9457) with a "
-    "stable `code`."
+    "Beyond loopback every route asks for the admin secret: `Authorization: Bearer <MEDIAMILL_ADMIN_SECRET>`. "
+    "What goes wrong is told as a problem (RFC 9457) with a stable `code`."
 )
 PROBLEM: dict[str, Any] = {
     "type": "object",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from mediamill.errors import ConflictError, MediamillError, NotFoundError
 from mediamill.settings import Settings
 from mediamill.ui.bots import add_bot_pages
 from mediamill.ui.chat import add_chat_pages
+from mediamill.ui.docs import Document, add_docs_page
 from mediamill.ui.figures import FiguresDesk
 from mediamill.ui.rendering import Renderer
 
@@ -29,12 +31,14 @@ def add_pages(
     server: FastAPI, database: Database, engine: Engine, _settings: Settings, keeper: BotKeeper
 ) -> None:
     """All pages and what they load, onto the server; its guard stands before them too."""
-    server.include_router(create_pages(database, engine, keeper))
+    server.include_router(create_pages(database, engine, keeper, server.openapi))
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
-def create_pages(database: Database, engine: Engine, keeper: BotKeeper) -> APIRouter:
-    """The routes of the pages."""
+def create_pages(
+    database: Database, engine: Engine, keeper: BotKeeper, describe: Callable[[], Document]
+) -> APIRouter:
+    """The routes of the pages; `describe` gives the document of the API."""
     renderer = Renderer()
     pages = _Pages(database, engine, renderer)
     router = APIRouter(include_in_schema=False, route_class=renderer.route_class())
@@ -45,6 +49,7 @@ def create_pages(database: Database, engine: Engine, keeper: BotKeeper) -> APIRo
     router.post("/jobs/{job_id}/purge")(pages.purge)
     add_bot_pages(router, renderer, database, keeper)
     add_chat_pages(router, renderer, database, engine, keeper)
+    add_docs_page(router, renderer, describe)
     return router
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import quote
+
+from markupsafe import Markup, escape
 
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (None, "d"))
 PRIORITIES = ("high", "normal", "low")
@@ -100,7 +103,17 @@ def in_path(text: str) -> str:
     return quote(text, safe="")
 
 
+def mark_code(text: str) -> Markup:
+    """`This` as code; everything else as it is."""
+    parts = re.split(r"`([^`]*)`", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
 FILTERS = {
+    "mark_code": mark_code,
     "in_path": in_path,
     "shorten": shorten,
     "day": day,
