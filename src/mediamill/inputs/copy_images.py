@@ -8,6 +8,8 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from asyncpg import ConnectionDoesNotExistError
+
 from mediamill.db.connection import Connection
 from mediamill.inputs.model import Scope, SpooledImage
 
@@ -41,12 +43,32 @@ async def copy_images(
 ) -> None:
     """In the caller's transaction, with places from `first_position` on."""
     if images:
-        await connection.copy_to_table(
-            "input_images",
-            source=_rows(scope, images, run_id, first_position, media_group_id),
-            columns=COLUMNS,
-            format="binary",
-        )
+        await _copy(connection, _rows(scope, images, run_id, first_position, media_group_id))
+
+
+async def _copy(connection: Connection, rows: AsyncIterator[bytes]) -> None:
+    """asyncpg waits for ever if the connection is lost while it waits for room to write: hear of it, and end it."""
+    lost = False
+
+    def give_up(_: Connection) -> None:
+        nonlocal lost
+        lost = True
+        copying.cancel()
+
+    copying = asyncio.create_task(
+        connection.copy_to_table("input_images", source=rows, columns=COLUMNS, format="binary")
+    )
+    connection.add_termination_listener(give_up)
+    try:
+        await copying
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if lost and task is not None and not task.cancelling():
+            raise ConnectionDoesNotExistError("the connection was lost while images were copied") from None
+        raise
+    finally:
+        if not lost:
+            connection.remove_termination_listener(give_up)
 
 
 async def _rows(
@@ -89,7 +111,8 @@ async def _pieces(path: Path, size: int) -> AsyncIterator[bytes]:
 
 
 def _text(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
+    """Without what no database can keep: names of files are whatever their senders wrote."""
+    return None if value is None else value.replace("\0", "").encode("utf-8", "replace")
 
 
 def _field(value: bytes | None) -> bytes:

@@ -39,7 +39,12 @@ async def list_runs(
     connection: Connection, thread_key: str | None = None, *, before: int | None = None, amount: int = 50
 ) -> list[Run]:
     """Newest first, of one thread or of all; `before`: the sequence of the last one seen."""
-    rows = await queries.list_runs.rows(connection, thread_key=thread_key, before=before, amount=amount)
+    if thread_key is None:
+        rows = await queries.list_runs.rows(connection, before=before, amount=amount)
+    else:
+        rows = await queries.list_thread_runs.rows(
+            connection, thread_key=thread_key, before=before, amount=amount
+        )
     return [run_of(row) for row in rows]
 
 

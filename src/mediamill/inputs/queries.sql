@@ -37,8 +37,13 @@ from runs r where r.run_id = :run_id;
 -- name: list_runs
 -- Newest first; `before` is the sequence of the last that was seen.
 select r.*, (select count(*) from input_images i where i.run_id = r.run_id) as images_waiting
-from runs r
-where (:thread_key::text is null or r.thread_key = :thread_key) and (:before::bigint is null or r.sequence < :before)
+from runs r where r.sequence < coalesce(:before::bigint, 9223372036854775807)
+order by r.sequence desc limit :amount;
+
+-- name: list_thread_runs
+-- A statement of its own: a plan for "one thread or all" walks through everybody's runs.
+select r.*, (select count(*) from input_images i where i.run_id = r.run_id) as images_waiting
+from runs r where r.thread_key = :thread_key and r.sequence < coalesce(:before::bigint, 9223372036854775807)
 order by r.sequence desc limit :amount;
 
 -- name: count_pending
