@@ -4,12 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from uuid import UUID
 
 import pytest
 
 from mediamill.api import health
 from mediamill.db.connection import Database
 from mediamill.engine.recovery.janitor import forget_old
+from mediamill.inputs import counters
+from mediamill.inputs.model import ImageBufferError, Scope
 from tests.api.serving import Served, make_app, serve
 
 
@@ -61,6 +64,30 @@ async def test_metrics_are_read_from_the_database_at_each_scrape(served: Served)
     assert now["mediamill_stale_recovered_total"] == 3
     assert now["mediamill_retries_exhausted_total"] == 0
     assert now["mediamill_failures_total"] == 0
+
+
+@pytest.mark.spec("I11")
+async def test_metrics_tell_what_happened_to_images_by_source_and_why_messages_were_refused(
+    served: Served,
+) -> None:
+    scope = Scope("api", "a thread")
+    before = samples((await served.client.get("/metrics")).text)
+    counters.count_ingested(scope, 2, 5000)
+    counters.count_claimed(scope, 2, UUID(int=1))
+    counters.count_deleted(scope, 1, UUID(int=1))
+    counters.count_rejected("telegram", ImageBufferError())
+    answer = await served.client.get("/metrics")
+    now = samples(answer.text)
+    grown = {name: value - before.get(name, 0) for name, value in now.items() if value != before.get(name)}
+    assert grown == {
+        'mediamill_images_ingested_count_total{source="api"}': 2,
+        'mediamill_images_ingested_bytes_total{source="api"}': 5000,
+        'mediamill_images_claimed_count_total{source="api"}': 2,
+        'mediamill_images_deleted_after_delivery_count_total{source="api"}': 1,
+        'mediamill_inputs_rejected_count_total{code="image_buffer_limit_exceeded",source="telegram"}': 1,
+    }
+    for name in (*counters.NAMES, counters.REJECTED):
+        assert f"# TYPE mediamill_{name}_total counter" in answer.text
 
 
 @pytest.mark.spec("E33")

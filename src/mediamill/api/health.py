@@ -20,6 +20,7 @@ from mediamill.api.deps import Wired
 from mediamill.api.errors import RETRY_AFTER_SECONDS
 from mediamill.db.connection import LOST, Database
 from mediamill.engine import watch
+from mediamill.inputs import counters
 
 router = APIRouter(tags=["health"])
 
@@ -74,7 +75,7 @@ def _storage(folder: Path) -> dict[str, Any]:
 
 @router.get("/metrics")
 async def metrics(deps: Wired) -> Response:
-    """Read from the database at each scrape, so that every server tells the same."""
+    """Jobs and workers from the database at each scrape: every server tells the same. Images: of this server."""
     async with deps.database.connection() as connection:
         overview = await watch.overview(connection)
         workers = await watch.count_workers(connection)
@@ -105,6 +106,7 @@ class _Figures(Collector):
         )
         for name, text in _COUNTERS.items():
             yield CounterMetricFamily(f"mediamill_{name}", text, value=self._overview["counters"][name])
+        yield from _input_counters()
 
 
 _COUNTERS = {
@@ -112,6 +114,32 @@ _COUNTERS = {
     "retries_exhausted": "Jobs that used up their attempts.",
     "failures": "Failed attempts.",
 }
+
+
+_INPUT_COUNTERS = {
+    counters.INGESTED: "Images that came in for an agent.",
+    counters.INGESTED_BYTES: "Bytes of images that came in for an agent.",
+    counters.CLAIMED: "Images that waited, and were taken by a text.",
+    counters.DELETED: "Images that were deleted because the agent has taken them.",
+    counters.PURGED: "Images that nobody took for three days.",
+    counters.PURGED_BOUND: "Images of a run that nobody took for three days.",
+}
+
+
+def _input_counters() -> Iterable[Metric]:
+    """Of this server since it started: the database keeps no images that are gone."""
+    for name, text in _INPUT_COUNTERS.items():
+        family = CounterMetricFamily(f"mediamill_{name}", text, labels=["source"])
+        for (counted, source), value in sorted(counters.counts.items()):
+            if counted == name:
+                family.add_metric([source], value)
+        yield family
+    refused = CounterMetricFamily(
+        f"mediamill_{counters.REJECTED}", "Messages and images that were refused.", labels=["source", "code"]
+    )
+    for (code, source), value in sorted(counters.rejects.items()):
+        refused.add_metric([source, code], value)
+    yield refused
 
 
 def _gauge(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
