@@ -41,10 +41,13 @@ from runs r where r.sequence < coalesce(:before::bigint, 9223372036854775807)
 order by r.sequence desc limit :amount;
 
 -- name: list_thread_runs
--- A statement of its own: a plan for "one thread or all" walks through everybody's runs.
+-- Said so that only the index of threads will do: a plan for "one thread or all", or by sequence alone, walks through
+-- everybody's runs.
 select r.*, (select count(*) from input_images i where i.run_id = r.run_id) as images_waiting
-from runs r where r.thread_key = :thread_key and r.sequence < coalesce(:before::bigint, 9223372036854775807)
-order by r.sequence desc limit :amount;
+from runs r
+where (r.thread_key, r.sequence) < (:thread_key, coalesce(:before::bigint, 9223372036854775807))
+    and r.thread_key >= :thread_key
+order by r.thread_key desc, r.sequence desc limit :amount;
 
 -- name: count_pending
 select count(*) as count, coalesce(sum(byte_size), 0)::bigint as bytes, coalesce(max(position), -1) as last
@@ -83,7 +86,8 @@ returning byte_size;
 select r.run_id, r.image_count, r.image_bytes from runs r
 where r.state = 'queued' and r.tries = 0 and r.source = :source and r.thread_key = :thread_key
     and r.user_key is not distinct from :user_key
-    and exists (select from input_images i where i.run_id = r.run_id and i.telegram_media_group_id = :media_group_id)
+    and (select count(*) from input_images i -- no "exists": that could be found by a look at all images
+        where i.run_id = r.run_id and i.telegram_media_group_id = :media_group_id) > 0
 order by r.sequence desc limit 1 for update;
 
 -- name: next_place
