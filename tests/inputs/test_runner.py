@@ -130,6 +130,17 @@ def _turn(number: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("I10")
+async def test_what_steers_does_not_overtake_a_run_whose_images_are_still_made_small(
+    bench: Bench, runs: Running, server: OpenAiServer
+) -> None:
+    slow = (await bench.accept([bench.image(picture(4000, 3000))], text="look")).run
+    quick = (await bench.accept(text="quickly", delivery_mode="steer")).run
+    for run in (slow, quick):
+        assert (await runs.ended(run.run_id)).state == "completed"
+    assert [said(server, number)[-1][1] for number in range(2)] == ["look", "quickly"]
+
+
+@pytest.mark.spec("I10")
 async def test_threads_run_side_by_side(bench: Bench, runs: Running, server: OpenAiServer) -> None:
     go_on = threading.Event()
     server.then(held_stream("slow", "ly", go_on))

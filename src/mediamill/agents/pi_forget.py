@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -17,6 +18,14 @@ from mediamill.settings import Settings
 NAME = re.compile(r"[0-9a-f]{64}")
 
 log = logging.getLogger(__name__)
+
+
+async def forget_threads_forever(settings: Settings) -> None:
+    """Now and then, for as long as the server runs."""
+    older_than = timedelta(days=settings.pi_thread_keep_days)
+    while True:
+        await asyncio.to_thread(forget_old_threads, settings, older_than)
+        await asyncio.sleep(settings.janitor_seconds)
 
 
 def forget_old_threads(settings: Settings, older_than: timedelta) -> int:

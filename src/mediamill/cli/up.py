@@ -97,6 +97,7 @@ async def _up(settings: Settings) -> None:
 
 def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     """What the server does besides answering."""
+    from mediamill.agents.pi_forget import forget_threads_forever
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
@@ -107,6 +108,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         sweep_forever(app.database, app.engine),
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),
+        forget_threads_forever(settings),
         sweep_staging_forever(
             app.database,
             settings.data_folder,

@@ -66,10 +66,19 @@ class ImagesExpiredError(GiveUpError):
 class Attempt:
     """Made for one run; `make` is called once."""
 
-    def __init__(self, run: Run, database: Database, agents: Agents, shrink: Shrinker, scratch: Path) -> None:
-        self._run, self._database, self._agents = run, database, agents
+    def __init__(
+        self,
+        run: Run,
+        database: Database,
+        agents: Agents,
+        shrink: Shrinker,
+        scratch: Path,
+        on_asking: Callable[[], None],
+    ) -> None:
+        self._run, self._database, self._agents, self._on_asking = run, database, agents, on_asking
         self._shrink, self._scratch = shrink, scratch
         self._tries = 0
+        self.is_asking = False  # from now on, what steers is said into this one
 
     async def make(self) -> None:
         """Ends when the run has ended, or waits for its next try. A database that is away is waited for."""
@@ -108,6 +117,8 @@ class Attempt:
         return verbs[run.delivery_mode](run.text, images, key=str(run.run_id))
 
     async def _listen(self, answer: Answer) -> str:
+        self.is_asking = True
+        self._on_asking()
         pieces: list[str] = []
         growing = asyncio.create_task(self._grow(pieces))
         try:

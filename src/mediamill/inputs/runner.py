@@ -95,17 +95,19 @@ class RunKeeper:
             await self._locks.free(thread.key)
             self._woken.set()  # there is room for another thread, and this one may have got work meanwhile
 
-    def _attempt(self, run: Run) -> Attempt:
-        return Attempt(run, self._database, self._agents, self._shrink, self._scratch)
+    def _attempt(self, run: Run, on_asking: Callable[[], None]) -> Attempt:
+        return Attempt(run, self._database, self._agents, self._shrink, self._scratch, on_asking)
 
 
 class _Thread:
     """A thread that is ours, until all its runs are done."""
 
-    def __init__(self, key: str, database: Database, attempt: Callable[[Run], Attempt]) -> None:
+    def __init__(
+        self, key: str, database: Database, attempt: Callable[[Run, Callable[[], None]], Attempt]
+    ) -> None:
         self.key, self._database, self._attempt = key, database, attempt
         self.woken = asyncio.Event()
-        self._running: dict[UUID, asyncio.Task[None]] = {}
+        self._running: dict[UUID, tuple[Attempt, asyncio.Task[None]]] = {}
 
     async def work_off(self) -> None:
         try:
@@ -120,7 +122,7 @@ class _Thread:
                     return
                 await wait_at_most(self.woken, wait_seconds)
         finally:
-            tasks = list(self._running.values())
+            tasks = [task for _, task in self._running.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -135,19 +137,27 @@ class _Thread:
             run = run_of(row)
             if run.run_id in self._running:
                 continue
-            if self._running and run.delivery_mode != "steer":
+            if self._running and not self._may_steer(run):
                 break
             if row["wait_seconds"] > 0:
                 return min(POLL_SECONDS, float(row["wait_seconds"]))
             self._start(run)
         return POLL_SECONDS
 
+    def _may_steer(self, run: Run) -> bool:
+        """Into what goes on, once the agent has it: else the agent would hear this first."""
+        return run.delivery_mode == "steer" and all(
+            attempt.is_asking for attempt, _ in self._running.values()
+        )
+
     def _start(self, run: Run) -> None:
-        task = self._running[run.run_id] = asyncio.create_task(self._attempt(run).make())
+        attempt = self._attempt(run, self.woken.set)
+        task = asyncio.create_task(attempt.make())
+        self._running[run.run_id] = attempt, task
         task.add_done_callback(lambda _: self._ended(run.run_id))
 
     def _ended(self, run_id: UUID) -> None:
-        task = self._running.pop(run_id)
+        _, task = self._running.pop(run_id)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("run %s: an attempt broke", run_id, exc_info=error)
         self.woken.set()
