@@ -1,7 +1,7 @@
 """A Bot API on this machine, with what tests need: people who write, files, faults on request, and all that was said.
 
-Updates are kept until a higher offset is asked for, as Telegram does. `server.fault("getUpdates", rate_limited(1))` scripts
-the next answers of one method (`file` is the download of files); after those it answers well again.
+Updates are kept until a higher offset is asked for, as Telegram does. `server.fault("getUpdates", told_error(500))`
+scripts the next answers of one method (`file` is the download of files); after those it answers well again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -154,7 +154,7 @@ class TelegramServer(ModelServer):
 
     def answer(self, seen: Seen) -> Reply:
         """See ModelServer."""
-        return _error(404, "Not Found")
+        return _error(404, f"Not Found: {seen.method}")
 
     def _answer_to(self, method: str, seen: Seen) -> Reply:
         if f"/bot{self.token}/" not in seen.path:
@@ -164,7 +164,7 @@ class TelegramServer(ModelServer):
         asked = seen.json() if seen.body else {}
         with self._changed:
             self.calls.append((method, asked))
-        answers = {
+        answers: dict[str, Callable[[dict[str, Any]], Reply]] = {
             "getMe": self._get_me,
             "getUpdates": self._get_updates,
             "getFile": self._get_file,

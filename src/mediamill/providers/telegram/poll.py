@@ -52,6 +52,7 @@ class Poller:
         self._me: dict[str, Any] = {}
         self._offset: int | None = None
         self._pause = FIRST_PAUSE_SECONDS
+        self._is_connected = False
 
     async def run(self) -> None:
         """Until cancelled; nothing that Telegram or the network does ends it."""
@@ -62,6 +63,7 @@ class Poller:
                     await (self._watch_webhook() if self._webhook else self._poll())
                     self._pause = FIRST_PAUSE_SECONDS
             except Exception as error:
+                self._is_connected = False
                 await self._tell(self._state_of(error))
                 await asyncio.sleep(self._pause_after(error))
 
@@ -87,19 +89,22 @@ class Poller:
             await self._tell({"state": "connected", "me": self._me, "mode": "webhook"})
 
     async def _poll(self) -> None:
-        offset = self._offset
+        """The first time without waiting: then it is known that we may."""
+        timeout = POLL_SECONDS if self._is_connected else 0
         updates = await self._api.call(
             "getUpdates",
-            seconds=POLL_SECONDS + MORE_SECONDS,
-            offset=offset,
+            seconds=timeout + MORE_SECONDS,
+            offset=self._offset,
             limit=BATCH,
-            timeout=POLL_SECONDS,
+            timeout=timeout,
             allowed_updates=ALLOWED_UPDATES,
         )
         if not isinstance(updates, list):
             raise TelegramAwayError("Telegram's answer is not a list of updates")
         self._offset = None
-        await self._tell({"state": "connected", "me": self._me, "mode": "polling"})
+        if not self._is_connected:
+            self._is_connected = True
+            await self._tell({"state": "connected", "me": self._me, "mode": "polling"})
         if updates:
             await self._keep(updates)
 

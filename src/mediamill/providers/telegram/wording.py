@@ -33,7 +33,8 @@ def acknowledgement(saved: int, waiting: int, refused: int, failed: int, reason:
             "for a text. Send the text, or /forget to drop those that wait; then send the rest."
         )
     if failed:
-        parts.append(f"{plural(failed, 'image')} not saved: {reason or 'Telegram did not hand it over'}.")
+        why = (reason or "it could not be downloaded").rstrip(".")
+        parts.append(f"{plural(failed, 'image')} not saved: {why}.")
     return "\n".join(parts)
 
 
