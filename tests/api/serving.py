@@ -21,6 +21,7 @@ from mediamill.db.connection import Database
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.inputs.runner import RunKeeper
+from mediamill.providers.telegram.door import add_webhook_door
 from mediamill.providers.whatsapp.door import add_bridge_door
 from mediamill.settings import Settings
 from mediamill.testing import kinds as scripted
@@ -75,6 +76,7 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch)
     add_pages(app, database, engine, chosen, keeper)
     add_bridge_door(app, keeper, chosen)
+    add_webhook_door(app, keeper)
     app.state.wired = wired
     return app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 import zlib
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ from typing import Any
 from mediamill.app import App, make_keeper
 from mediamill.conversations import bots
 from mediamill.conversations.bots import BotConfig
-from mediamill.conversations.keeper import BotKeeper
+from mediamill.conversations.keeper import BotKeeper, BotNotRunningError
 from mediamill.providers.telegram.provider import TelegramProvider
 from mediamill.testing.telegram_server import ANN, TOKEN, TelegramServer
 from tests.conftest import wait_until
@@ -52,7 +53,7 @@ class Ground:
         """Create it, and run it until it is connected."""
         await self.create(reply, **part)
         self.begin()
-        await self.until_state("connected")
+        await self.until_running()
 
     def begin(self) -> None:
         """Somebody runs bots."""
@@ -65,6 +66,17 @@ class Ground:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.tasks.clear()
+
+    async def until_running(self) -> None:
+        """It is connected a moment before it counts as running."""
+        await self.until_state("connected")
+
+        def is_running() -> bool:
+            with contextlib.suppress(BotNotRunningError):
+                return bool(self.provider)
+            return False
+
+        await self.until(is_running)
 
     @property
     def provider(self) -> TelegramProvider:

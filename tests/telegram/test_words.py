@@ -42,29 +42,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
-FIELDS = [
-    "message_id",
-    "date",
-    "chat",
-    "from",
-    "text",
-    "caption",
-    "photo",
-    "document",
-    "voice",
-    "sticker",
-    "media_group_id",
-    "edit_date",
-    "sender_chat",
-    "venue",
-    "location",
-    "contact",
-    "poll",
-    "dice",
-    "reply_to_message",
-    "forward_origin",
-    "quote",
-]
+FIELDS = (
+    *("message_id", "date", "chat", "from", "text", "caption", "photo", "document", "voice", "sticker"),
+    *("media_group_id", "edit_date", "sender_chat", "venue", "location", "contact", "poll", "dice"),
+    *("reply_to_message", "forward_origin", "quote"),
+)
 
 
 @given(

@@ -15,6 +15,7 @@ from mediamill.errors import InvalidError
 SHORT = {"reply": "reply.by", "prompt": "reply.prompt", "model": "reply.model", "groups": "reply.groups"}
 TEXTS = ("reply.by", "reply.prompt")
 NOTHING = ("", "none", "null")
+LONGEST_TOKEN_FILE = 1_000
 
 
 def change_config(before: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -32,10 +33,12 @@ def change_config(before: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     return config
 
 
-def add_options(config: dict[str, Any], networks: Sequence[str], reply: Mapping[str, Any]) -> dict[str, Any]:
+def add_options(
+    config: dict[str, Any], networks: Mapping[str, Any], reply: Mapping[str, Any]
+) -> dict[str, Any]:
     """The configuration with what was said beside it; an option that was not given changes nothing."""
     if networks:
-        config["providers"] = {name: {} for name in networks}
+        config["providers"] = dict(networks)
     given = {key: value for key, value in reply.items() if value is not None}
     before = config.get("reply", {})
     if given and isinstance(before, dict):  # else it is refused with the rest, by name
@@ -69,13 +72,32 @@ def _value(key: str, text: str) -> Any:
         return text
 
 
-def read_json(path: Path) -> Any:
-    """What a JSON file says; - is stdin."""
+def read_token(path: Path | None) -> dict[str, str]:
+    """Telegram's part of a configuration: with the token of a file, or of whoever sits there, or of the settings."""
+    from mediamill.providers.telegram.config import checked_token
+    from mediamill.settings import Settings
+
+    if path is not None:
+        return {"token": checked_token(_read_text(path)[:LONGEST_TOKEN_FILE])}
+    if Settings().telegram_token is not None:
+        return {}  # the server has it
+    return {"token": checked_token(typer.prompt("Token of the Telegram bot", hide_input=True))}
+
+
+def _read_text(path: Path) -> str:
     try:
-        text = typer.get_text_stream("stdin").read() if str(path) == "-" else path.read_text()
-        return json.loads(text)
+        return typer.get_text_stream("stdin").read() if str(path) == "-" else path.read_text()
     except OSError as error:
         raise InvalidError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidError(f"{path} is no text") from None
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file says; - is stdin."""
+    text = _read_text(path)
+    try:
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidError(f"{path} is not JSON: {error}") from None
 

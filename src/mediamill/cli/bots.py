@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mediamill.cli import bot_conversations, bot_pairing
-from mediamill.cli.bot_settings import add_options, change_config, read_config
+from mediamill.cli.bot_settings import add_options, change_config, read_config, read_token
 from mediamill.cli.options import Json, Yes, confirm, examples
 from mediamill.cli.session import run
 from mediamill.cli.terminal import clock, one_line, plural, print_fields, print_json, print_table, say, styled
@@ -34,12 +34,19 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The bot.", show_defau
     epilog=examples(
         "mediamill bots create demo --reply echo",
         "mediamill bots create family --whatsapp --no-start",
+        "mediamill bots create shop --telegram --token-file token.txt --reply openai",
         'mediamill bots create helper --whatsapp --reply openai --model llama3 --prompt "Answer briefly."',
     ),
 )
 def create(
     name: Name,
     whatsapp: Annotated[bool, typer.Option("--whatsapp", help="On WhatsApp; pair with `bots qr`.")] = False,
+    telegram: Annotated[
+        bool, typer.Option("--telegram", help="On Telegram; asks for the token that @BotFather gave.")
+    ] = False,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the Telegram token, instead of asking; - is stdin.")
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="On the chat for trying out (the default if no other is named).")
     ] = False,
@@ -54,7 +61,9 @@ def create(
     json: Json = False,
 ) -> None:
     """Create a bot, and start it."""
-    chosen = [each for each, wanted in (("whatsapp", whatsapp), ("chat", chat)) if wanted]
+    chosen: dict[str, Any] = {each: {} for each, it in (("whatsapp", whatsapp), ("chat", chat)) if it}
+    if telegram or token_file is not None:
+        chosen["telegram"] = read_token(token_file)
     said = {
         "by": reply if reply != "none" else None,
         "prompt": prompt,

@@ -32,6 +32,8 @@ TONES = {
     "pairing": "warn",
     "failed": "bad",
     "logged_out": "bad",
+    "token_refused": "bad",
+    "conflict": "bad",
 }
 
 

@@ -50,7 +50,10 @@ def checked_token(token: str) -> str:
     token = token.strip()
     if not _TOKEN.fullmatch(token):
         what = "this is no token of a Telegram bot" if token else "the token of the Telegram bot is missing"
-        raise BadTelegramConfigError(what, fix="@BotFather gives one: digits, a colon, letters and digits")
+        raise BadTelegramConfigError(
+            f"{what}; @BotFather gives one: digits, a colon, letters and digits",
+            fix="mediamill bots set NAME providers.telegram.token=…, or MEDIAMILL_TELEGRAM_TOKEN",
+        )
     return token
 
 
