@@ -115,7 +115,8 @@ class RunningBot:
             await provider.start()
         except Exception as error:  # one network that is down does not keep the bot from the others
             log.exception("bot %s: provider %s cannot be started", self.bot_id, name)
-            await self.tell_status(name, {"state": "failed", "detail": str(error) or type(error).__name__})
+            what, fix = str(error) or type(error).__name__, getattr(error, "fix", None)
+            await self.tell_status(name, {"state": "failed", "detail": f"{what}: {fix}" if fix else what})
 
     async def stop(self) -> None:
         """The networks first, so that nothing more comes in; then everything that is finished is stored."""
