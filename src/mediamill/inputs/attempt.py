@@ -128,7 +128,7 @@ class Attempt:
         finally:
             growing.cancel()
             await asyncio.wait([growing])
-        return _storable("".join(pieces)).strip()
+        return _shown(pieces)
 
     async def _grow(self, pieces: list[str]) -> None:
         """Whoever watches sees the answer come. What the database misses of it now, it gets with the end."""
@@ -143,7 +143,7 @@ class Attempt:
                             connection,
                             run_id=self._run.run_id,
                             tries=self._tries,
-                            answer=_storable("".join(pieces)).lstrip(),
+                            answer=_shown(pieces),
                         )
 
     async def _images(self, image_count: int) -> list[Record]:
@@ -232,6 +232,8 @@ def _explain(error: Exception) -> tuple[str, str]:
     return error.code, (f"{error.message}: {error.fix}" if error.fix else error.message)[:500]
 
 
-def _storable(text: str) -> str:
-    """PostgreSQL takes no NUL, and UTF-8 no lone surrogates; a model may say anything."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
+def _shown(pieces: list[str]) -> str:
+    """What is there of the answer, always a beginning of what will be there later. PostgreSQL takes no NUL, and UTF-8
+    no lone surrogates; a model may say anything.
+    """
+    return "".join(pieces).lstrip().replace("\0", "").encode("utf-8", "replace").decode()
