@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
  * @param {number} [limitSeconds]
  * @returns {Promise<T>} the first value that is not falsy
  */
-export async function until(look, what = look.toString(), limitSeconds = 30) {
+export async function until(look, what = look.toString(), limitSeconds = 120) {
   const end = Date.now() + limitSeconds * 1000;
   for (;;) {
     const value = await look();
