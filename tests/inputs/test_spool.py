@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mediamill.inputs.model import MAX_IMAGE_BYTES, ImageBytesError, ImageCountError, ImageTypeError
-from mediamill.inputs.spool import InputsBusyError, Spool
+from mediamill.inputs.spool import InputsBusyError, Spool, SpoolError
 from tests.inputs.bodies import GIF, PNG
 
 MEGABYTE = 1024**2
@@ -73,6 +73,15 @@ def test_more_than_there_is_room_for_is_told_to_come_again(tmp_path: Path) -> No
             pass
     with spool.open_tray(3 * MEGABYTE):
         pass
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with (
+        Spool(tmp_path / "file" / "incoming").open_tray() as tray,
+        pytest.raises(SpoolError, match="Not a directory"),
+    ):
+        tray.begin_image()
 
 
 def test_leftovers_of_killed_processes_go_but_not_what_is_being_written(tmp_path: Path) -> None:

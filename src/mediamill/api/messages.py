@@ -43,36 +43,30 @@ Key = Annotated[
 )
 async def send_message(request: Request, deps: Wired, key: Key = None) -> Response:
     """A text for the agent of a thread, with up to 10 images of 50 MiB together. The run answers it."""
+    inbox: Inbox = request.app.state.inbox
     body = RequestBody(request)
-    told: dict[str, str | None] = {"thread_key": None}
+    draft: MessageDraft | None = None
     try:
-        accepted = await _take_in(request, deps, body, key, told)
+        with inbox.spool.open_tray(_announced_bytes(request)) as tray:
+            draft = MessageDraft(tray, key)
+            message = await read_body(_reader(request, draft), body.chunks())
+            accepted = await _store(deps, inbox, message)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody is there to read it
     except MediamillError as error:
-        counters.count_rejected(SOURCE, error, told["thread_key"])
+        counters.count_rejected(SOURCE, error, draft.thread_key if draft else None)
         return Refusal(problem_of(error), body)
     except HTTPException as error:
         return Refusal(problem_of(error), body)
     return JSONResponse(_plain(accepted), 202)
 
 
-async def _take_in(
-    request: Request, deps: Deps, body: RequestBody, key: str | None, told: dict[str, str | None]
-) -> Accepted:
-    """`told`: what is known of the message when it is refused."""
+def _announced_bytes(request: Request) -> int | None:
     length = request.headers.get("content-length", "")
     announced = int(length) if length.isdecimal() else None
     if announced is not None and announced > BODY_LIMIT_BYTES:
         raise BodyTooLargeError
-    inbox: Inbox = request.app.state.inbox
-    with inbox.spool.open_tray(announced) as tray:
-        draft = MessageDraft(tray, key)
-        try:
-            message = await read_body(_reader(request, draft), body.chunks())
-        finally:
-            told["thread_key"] = draft.thread_key
-        return await _store(deps, inbox, message)
+    return announced
 
 
 def _reader(request: Request, draft: MessageDraft) -> BodyReader:

@@ -46,6 +46,15 @@ class InputsBusyError(UnavailableError):
         super().__init__(message, fix=fix or "try again in a moment")
 
 
+class SpoolError(UnavailableError):
+    """Images cannot be written."""
+
+    code = "spool_unavailable"
+
+    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
+        super().__init__(message, fix=fix or "look at the data folder: mediamill doctor")
+
+
 class EmptyImageError(InvalidError):
     """The image is empty."""
 
@@ -143,9 +152,9 @@ class SpoolFile:
     """One image while it arrives."""
 
     def __init__(self, tray: Tray, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = folder / secrets.token_hex(16)
-        with _disk_may_be_full():
+        with _disk_may_fail():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._fd: int | None = os.open(
                 self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
             )
@@ -159,7 +168,7 @@ class SpoolFile:
         self._tray.count(len(data))
         self._hash.update(data)
         rest = memoryview(data)
-        with _disk_may_be_full():
+        with _disk_may_fail():
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         self.byte_size += len(data)
@@ -187,10 +196,10 @@ class SpoolFile:
 
 
 @contextmanager
-def _disk_may_be_full() -> Iterator[None]:
+def _disk_may_fail() -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno in NO_SPACE:
             raise StorageFullError("the disk is full", fix="free some space") from error
-        raise
+        raise SpoolError(f"images cannot be written: {error.strerror}") from error
