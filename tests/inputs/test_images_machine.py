@@ -39,8 +39,8 @@ PENDING = """
     where user_key is not distinct from $1 and run_id is null order by created_at, position, input_image_id
 """
 BOUND = """
-    select run_id, image_bytes from input_images join runs using (run_id)
-    order by sequence, input_images.position, input_image_id
+    select run_id, i.image_bytes from input_images i join runs using (run_id)
+    order by sequence, i.position, i.input_image_id
 """
 
 
