@@ -17,6 +17,8 @@ from mediamill.db.connection import Database
 from mediamill.db.embedded import EmbeddedServer
 from mediamill.db.migrate import upgrade
 
+os.environ.pop("COLUMNS", None)  # worker processes get one, and tables would be cut to its width
+
 _numbers = itertools.count(1)
 _TEMPLATE = f"mediamill_template_{os.getpid()}"
 
