@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mediamill.api import inbox
 from mediamill.inputs.model import BODY_LIMIT_BYTES
 from tests.api.serving import Served
 from tests.api.test_messages import JSON, incoming, runs
@@ -108,6 +109,18 @@ async def test_a_length_beyond_the_limit_is_refused_before_anything_is_sent(
     async with line(served, *headers) as (reader, _):
         status, told = await answer_on(reader)
     assert (status, told["code"]) == (413, "body_too_large")
+    await settled(served, tmp_path)
+
+
+async def test_a_sender_who_falls_silent_is_let_go(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "STALL_SECONDS", 0.2)
+    async with line(served, f"Content-Length: {len(LARGE)}") as (reader, writer):
+        writer.write(LARGE[:MEGABYTE])
+        status, told = await answer_on(reader)
+        assert (status, told["code"]) == (408, "body_stalled")
+        assert await reader.read() == b""
     await settled(served, tmp_path)
 
 

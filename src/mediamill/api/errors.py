@@ -47,6 +47,7 @@ HTTP_CODES = {
     401: "unauthenticated",
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_stalled",
     413: "body_too_large",
     415: "media_type_unsupported",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -14,6 +15,7 @@ from mediamill.settings import Settings
 
 SKIP_BYTES = 256 * 1024**2
 SKIP_SECONDS = 10.0
+STALL_SECONDS = 60.0  # a sender who says nothing for so long keeps room from others
 
 
 class Inbox:
@@ -35,7 +37,11 @@ class RequestBody:
     async def chunks(self) -> AsyncIterator[bytes]:
         """ClientDisconnect: it broke off."""
         while not self._ended:
-            message = await self._receive()
+            try:
+                async with asyncio.timeout(STALL_SECONDS):
+                    message = await self._receive()
+            except TimeoutError:
+                raise HTTPException(408, f"nothing came for {STALL_SECONDS:.0f} seconds") from None
             if message["type"] == "http.disconnect":
                 self._ended = True
                 raise ClientDisconnect
@@ -51,7 +57,7 @@ class RequestBody:
                     skipped += len(chunk)
                     if skipped > SKIP_BYTES:
                         return
-        except (TimeoutError, ClientDisconnect):
+        except (TimeoutError, ClientDisconnect, HTTPException):
             return
 
 

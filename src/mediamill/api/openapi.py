@@ -36,6 +36,7 @@ PROBLEM: dict[str, Any] = {
 }
 CODES: dict[tuple[str, str], dict[str, str]] = {
     ("/v1/messages", "post"): {
+        "408": "`body_stalled`: nothing came for a minute.",
         "409": "`idempotency_payload_mismatch`: the key was used before, for something else.",
         "413": "`image_count_exceeded`, `image_total_bytes_exceeded` or `body_too_large`.",
         "415": "`media_type_unsupported`: neither JSON nor a form.",
