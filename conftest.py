@@ -9,7 +9,14 @@ pytest_plugins = ["tests.spec_plugin"]
 # Longest first. A run with workers (-n 2 --dist worksteal) gives each a share of the list in this order, and who is
 # done takes from the end of the other's: what comes last must be short, so that both end together.
 # The plans are first because all of them measure one database, which both would fill if they were shared out.
-SLOW_FOLDERS = ("tests/plans/", "tests/stories/", "tests/crash/", "tests/whatsapp/", "tests/ui/")
+SLOW_FOLDERS = (
+    "tests/plans/",
+    "tests/stories/",
+    "tests/crash/",
+    "tests/whatsapp/",
+    "tests/ui/",
+    "tests/cli/",
+)
 
 
 def _slowness(item: pytest.Item) -> int:
