@@ -131,5 +131,7 @@ async def test_killed_there_it_goes_on_and_every_update_is_taken_once(
     assert all(said[answer] for answer in ANSWERS), said
     assert sum(said.values()) - len(said) <= 1, said  # only an answer that was on its way
     lost = await look(new_url, "select saved from telegram_acks where message_id is null")
-    assert (said[ACK], said[ANOTHER]) == (1 - ((2,) in lost), 1 - ((1,) in lost))
-    assert len(lost) <= 1  # only an acknowledgement that was on its way
+    assert len(lost) <= 1  # only an acknowledgement that was on its way, and has arrived or not
+    assert said[ACK] == 1 or (2,) in lost
+    assert said[ANOTHER] == 1 or (1,) in lost
+    assert max(said[ACK], said[ANOTHER]) <= 1

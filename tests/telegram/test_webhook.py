@@ -87,7 +87,7 @@ async def test_without_its_secret_the_door_stays_shut(door: Door) -> None:
         answer = await knock(served, update(1, 5, text="hello"), secret)
         assert (answer.status_code, answer.json()["code"]) == (403, "denied")
     answer = await served.client.post("/api/telegram/other/webhook", json={}, headers={HEADER: SECRET})
-    assert answer.status_code == 404
+    assert answer.status_code == 403
     assert await ground.one("select count(*) from telegram_updates") == 0
 
 
@@ -116,7 +116,7 @@ async def test_a_bot_that_polls_has_no_door(
         ground = Ground(served.app.state.wired, telegram, keeper=served.keeper)
         await ground.create()
         await served.keeper.keep_once()
-        assert (await knock(served, update(1, 5, text="hello"))).status_code == 404
+        assert (await knock(served, update(1, 5, text="hello"))).status_code == 403
 
 
 async def test_the_webhook_is_reached_by_any_name_and_needs_no_admin_secret(

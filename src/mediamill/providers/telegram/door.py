@@ -24,10 +24,11 @@ def add_webhook_door(server: FastAPI, keeper: BotKeeper) -> None:
 
     async def door(request: Request, bot_id: str) -> JSONResponse:
         provider = _find(keeper, bot_id)
-        if provider is None:
-            return _refuse(404, "no_webhook", "no such bot has a webhook here now")
-        if not is_right(request.headers.get(HEADER, ""), provider.webhook_secret):
-            return _refuse(403, "denied", "this is not the webhook's secret")
+        given = request.headers.get(HEADER, "")
+        if provider is None or not is_right(
+            given, provider.webhook_secret
+        ):  # one answer: who is here is nobody's business
+            return _refuse(403, "denied", "no bot here has a webhook with this secret now")
         body = await _read(request)
         if body is None:
             return _refuse(413, "too_large", f"an update may have {BODY_BYTES} bytes")
@@ -44,7 +45,7 @@ def add_webhook_door(server: FastAPI, keeper: BotKeeper) -> None:
 
 
 def _find(keeper: BotKeeper, bot_id: str) -> TelegramProvider | None:
-    """The same answer whether there is no such bot, or it runs elsewhere, or polls."""
+    """None: there is no such bot, or it runs elsewhere, or polls."""
     try:
         provider = keeper.get(bot_id).providers.get(NAME)
     except BotNotRunningError:

@@ -57,8 +57,11 @@ class ImageTaker:
             for piece, found in zip(missing, await asyncio.gather(*fetching), strict=True):
                 if not isinstance(found, SpooledImage) and not _is_final(piece.kept, found):
                     raise FailedStepError(piece.kept, found)
-                async with self._inbox.database.transaction() as connection:
-                    await self._keep(connection, piece, found, is_quiet)
+                try:
+                    async with self._inbox.database.transaction() as connection:
+                        await self._keep(connection, piece, found, is_quiet)
+                except Exception as error:
+                    raise FailedStepError(piece.kept, error) from error
 
     async def _fetch(self, piece: Piece, tray: Tray) -> SpooledImage | Exception:
         """The image, or why there is none."""

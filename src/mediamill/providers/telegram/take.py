@@ -56,7 +56,7 @@ class Taker:
 
     async def take(self, unit: Sequence[Kept]) -> None:
         """One update, or an album. FailedStepError: this one must be tried again; those before it are done."""
-        pieces = [(kept, read_message(kept.update)) for kept in unit]
+        pieces = [(kept, _read(kept)) for kept in unit]
         images = [Piece(kept, message) for kept, message in pieces if message and self._is_image(message)]
         if images:
             await self._images.take(images)
@@ -69,7 +69,7 @@ class Taker:
     async def resume(self) -> None:
         """What was begun when the process died: messages that are there and have no run yet. Before anybody answers."""
         for kept in await self._inbox.open_heads():
-            message = read_message(kept.update)
+            message = _read(kept)
             if message is not None and (found := await self._find(message)) is not None:
                 await self._finish(kept, message, found)
 
@@ -165,6 +165,15 @@ class Taker:
         return await find_message_id(
             self._inbox.database, self._context.bot_id, NAME, message.chat, message.provider_message_id
         )
+
+
+def _read(kept: Kept) -> Incoming | None:
+    """One that cannot be read is one that says nothing: its chat goes on."""
+    try:
+        return read_message(kept.update)
+    except Exception:
+        log.exception("update %d of Telegram cannot be read", kept.update_id)
+        return None
 
 
 def _facts_of(message: Incoming) -> dict[str, Any]:
