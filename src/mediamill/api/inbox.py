@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mediamill.inputs.model import MAX_IMAGE_BYTES
 from mediamill.inputs.spool import Spool, spool_folder
 from mediamill.settings import Settings
 
@@ -19,12 +21,36 @@ STALL_SECONDS = 60.0  # a sender who says nothing for so long keeps room from ot
 
 
 class Inbox:
-    """One per server: where images arrive, and how many messages with images are stored at once."""
+    """One per server: where images arrive, and how many of them are stored at once."""
 
     def __init__(self, settings: Settings) -> None:
         self.spool = Spool(spool_folder(settings.data_folder))
-        # Large messages are stored slowly; half of the connections are left to everybody else.
-        self.storing = asyncio.Semaphore(max(1, settings.database_connections // 2))
+        self.storing = StoringRoom(MAX_IMAGE_BYTES)
+
+
+class StoringRoom:
+    """PostgreSQL holds each image that it is given about twice in memory: so many bytes at once, in order of arrival.
+
+    That also leaves connections to everybody else.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes, self._taken_bytes = limit_bytes, 0
+        self._turn, self._freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def take(self, size: int) -> AsyncIterator[None]:
+        """Wait for the room; it is given back at the end."""
+        async with self._turn:
+            while self._taken_bytes + size > self._limit_bytes:
+                self._freed.clear()
+                await self._freed.wait()
+            self._taken_bytes += size
+        try:
+            yield
+        finally:
+            self._taken_bytes -= size
+            self._freed.set()
 
 
 class RequestBody:

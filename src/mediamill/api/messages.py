@@ -84,7 +84,7 @@ def _reader(request: Request, draft: MessageDraft) -> BodyReader:
 async def _store(deps: Deps, inbox: Inbox, message: ReadMessage) -> Accepted:
     if not message.images:
         return await _accept(deps, message)
-    async with inbox.storing:
+    async with inbox.storing.take(sum(image.byte_size for image in message.images)):
         return await _accept(deps, message)
 
 

@@ -1,4 +1,4 @@
-"""Images from their files into the database, by one COPY that reads a little at a time: no image is in memory whole."""
+"""Images from their files into the database, by COPY that reads a little at a time: no image is in memory whole."""
 
 from __future__ import annotations
 
@@ -41,9 +41,12 @@ async def copy_images(
     first_position: int = 0,
     media_group_id: str | None = None,
 ) -> None:
-    """In the caller's transaction, with places from `first_position` on."""
-    if images:
-        await _copy(connection, _rows(scope, images, run_id, first_position, media_group_id))
+    """In the caller's transaction, with places from `first_position` on.
+
+    Each by a COPY of its own: PostgreSQL gathers the rows of a binary COPY in memory, whatever their size.
+    """
+    for position, image in enumerate(images, first_position):
+        await _copy(connection, _row(scope, image, run_id, position, media_group_id))
 
 
 async def _copy(connection: Connection, rows: AsyncIterator[bytes]) -> None:
@@ -71,31 +74,25 @@ async def _copy(connection: Connection, rows: AsyncIterator[bytes]) -> None:
             connection.remove_termination_listener(give_up)
 
 
-async def _rows(
-    scope: Scope,
-    images: Sequence[SpooledImage],
-    run_id: uuid.UUID | None,
-    first_position: int,
-    media_group_id: str | None,
+async def _row(
+    scope: Scope, image: SpooledImage, run_id: uuid.UUID | None, position: int, media_group_id: str | None
 ) -> AsyncIterator[bytes]:
-    yield HEAD
-    for position, image in enumerate(images, first_position):
-        fields = (
-            uuid.uuid4().bytes,
-            _text(scope.source),
-            _text(scope.thread_key),
-            _text(scope.user_key),
-            None if run_id is None else run_id.bytes,
-            _text(media_group_id),
-            _text(image.mime_type),
-            _text(image.filename),
-            struct.pack("!q", image.byte_size),
-            struct.pack("!i", position),
-        )
-        yield struct.pack("!h", len(COLUMNS)) + b"".join(_field(value) for value in fields)
-        yield struct.pack("!i", image.byte_size)
-        async for piece in _pieces(image.path, image.byte_size):
-            yield piece
+    fields = (
+        uuid.uuid4().bytes,
+        _text(scope.source),
+        _text(scope.thread_key),
+        _text(scope.user_key),
+        None if run_id is None else run_id.bytes,
+        _text(media_group_id),
+        _text(image.mime_type),
+        _text(image.filename),
+        struct.pack("!q", image.byte_size),
+        struct.pack("!i", position),
+    )
+    yield HEAD + struct.pack("!h", len(COLUMNS)) + b"".join(_field(value) for value in fields)
+    yield struct.pack("!i", image.byte_size)
+    async for piece in _pieces(image.path, image.byte_size):
+        yield piece
     yield TAIL
 
 
