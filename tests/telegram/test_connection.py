@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from mediamill.conversations.bots import HIDDEN, BadBotError, BotConfig, change_bot, show_bot
@@ -12,7 +13,7 @@ from mediamill.conversations.provider import NotConnectedError
 from mediamill.errors import GiveUpError
 from mediamill.testing.model_server import NONSENSE, RESET, Act, Reply, reply
 from mediamill.testing.telegram_server import ACCOUNT, ANN, TOKEN, TelegramServer, told_error
-from tests.telegram.grounds import Ground
+from tests.telegram.grounds import Ground, png
 
 OTHER_TOKEN = "77:other-BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 
@@ -183,3 +184,28 @@ async def test_a_local_bot_api_server_may_leave_files_in_a_shared_folder(
         await ground.until_taken()
     rows = await ground.rows("select mime_type from jobs order by id")
     assert [row[0] for row in rows] == ["audio/ogg", "media_corrupt_audio", "media_corrupt_audio"]
+
+
+@pytest.mark.spec("I8")
+async def test_a_database_that_goes_away_again_and_again_loses_no_update(
+    ground: Ground, new_url: str
+) -> None:
+    await ground.run()
+    admin = await asyncpg.connect(new_url)
+    for number in range(20):
+        ground.telegram.send_photo(png(number)) if number % 4 == 0 else ground.telegram.say(f"text {number}")
+        await admin.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()"
+        )
+    taken = "select count(*) = 20 from telegram_updates where state = 'done'"
+
+    async def all_taken() -> bool:
+        return bool(await admin.fetchval(taken))
+
+    await ground.until(all_taken)
+    found = await admin.fetch("select text, image_count from runs order by sequence")
+    await admin.close()
+    expected = [number for number in range(20) if number % 4]
+    assert [row["text"] for row in found] == [f"text {number}" for number in expected]
+    assert [row["image_count"] for row in found] == [int(number % 4 == 1) for number in expected]
