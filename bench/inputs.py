@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,7 @@ from typing import Any
 import psutil
 
 from bench.machine import describe_machine
+from mediamill.db.embedded import postmaster_pid
 from mediamill.inputs.draft import MessageDraft
 from mediamill.inputs.read_message import JsonMessageReader
 from mediamill.inputs.spool import Spool
@@ -130,7 +133,12 @@ def measure_ours(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
     environment.pop("MEDIAMILL_DATABASE_URL", None)
     command = [sys.executable, "-m", "mediamill", "up", "--workers", "0"]
     with _running(command, environment, port) as server:
-        return [_measure(server, "mediamill", port, name, bodies) for name in bodies if name != "small"]
+        postmaster = postmaster_pid(folder / "data")
+        return [
+            _measure(server, "mediamill", port, name, bodies, postmaster)
+            for name in bodies
+            if name != "small"
+        ]
 
 
 def measure_peer(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
@@ -145,13 +153,15 @@ def measure_peer(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
     return rows
 
 
-def _measure(server: psutil.Process, label: str, port: int, name: str, bodies: Bodies) -> dict[str, Any]:
+def _measure(
+    server: psutil.Process, label: str, port: int, name: str, bodies: Bodies, postmaster: int | None = None
+) -> dict[str, Any]:
     for _ in range(3):  # everything is imported and connected
         assert _post(port, *bodies["small"]) == 202
     time.sleep(SETTLE_SECONDS)
     before, cpu_before = _forget_peak(server), sum(server.cpu_times()[:2])
     began = time.perf_counter()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with _watching(postmaster) as database, ThreadPoolExecutor(AT_ONCE) as pool:
         statuses = list(pool.map(lambda _: _post(port, *bodies[name]), range(AT_ONCE)))
     seconds = time.perf_counter() - began
     assert statuses == [202] * AT_ONCE, statuses
@@ -161,7 +171,8 @@ def _measure(server: psutil.Process, label: str, port: int, name: str, bodies: B
         "at_once": AT_ONCE,
         "body_mb": round(bodies[name][0].stat().st_size / 1e6, 1),
         "before_mb": round(before / 1e6, 1),
-        "added_mb": round((_peak(server) - before) / 1e6, 1),
+        "added_mb": round((_status(server, "VmHWM") - before) / 1e6, 1),
+        "database_added_mb": None if postmaster is None else round((max(database) - database[0]) / 1e6, 1),
         "seconds": round(seconds, 2),
         "cpu_seconds": round(sum(server.cpu_times()[:2]) - cpu_before, 2),
     }
@@ -182,15 +193,42 @@ def _post(port: int, body: Path, content_type: str) -> int:
         connection.close()
 
 
+@contextmanager
+def _watching(postmaster: int | None) -> Iterator[list[int]]:
+    """PostgreSQL's memory besides its shared buffers, looked at ten times a second."""
+    seen = [_private_bytes(postmaster)] if postmaster is not None else []
+    ended = threading.Event()
+
+    def look() -> None:
+        while postmaster is not None and not ended.wait(0.1):
+            seen.append(_private_bytes(postmaster))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _private_bytes(postmaster: int) -> int:
+    total = 0
+    for process in psutil.Process(postmaster).children():
+        with contextlib.suppress(OSError, IndexError):  # it has just ended
+            total += _status(process, "RssAnon")
+    return total
+
+
 def _forget_peak(process: psutil.Process) -> int:
     """Begin to measure the peak anew; the memory in use now."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
-    return int(process.memory_info().rss)
+    return _status(process, "VmRSS")
 
 
-def _peak(process: psutil.Process) -> int:
+def _status(process: psutil.Process, name: str) -> int:
     status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    return int(status.partition(f"{name}:")[2].split()[0]) * 1024
 
 
 @contextmanager
@@ -221,12 +259,12 @@ def _free_port() -> int:
 
 def _print_table(reading: float, rows: list[dict[str, Any]]) -> None:
     print(f"\nthe JSON reader alone: {reading:,.0f} MB/s of body, decoded, hashed and on disk\n")
-    print(f"{'server':<20}{'body':<18}{'at once':>8}{'MB each':>9}{'MB added':>10}{'seconds':>9}{'CPU s':>8}")
+    titles = ("at once", "MB each", "MB added", "database", "seconds", "CPU s")
+    print(f"{'server':<20}{'body':<18}" + "".join(f"{title:>10}" for title in titles))
     for row in rows:
-        print(
-            f"{row['server']:<20}{row['body']:<18}{row['at_once']:>8}{row['body_mb']:>9}{row['added_mb']:>10}"
-            f"{row['seconds']:>9}{row['cpu_seconds']:>8}"
-        )
+        names = ("at_once", "body_mb", "added_mb", "database_added_mb", "seconds", "cpu_seconds")
+        figures = "".join(f"{row[name] if row[name] is not None else '-':>10}" for name in names)
+        print(f"{row['server']:<20}{row['body']:<18}{figures}")
 
 
 if __name__ == "__main__":
