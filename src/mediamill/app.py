@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.conversations.provider import ProviderFactory
-from mediamill.db.connection import LOST, Database
+from mediamill.db.connection import LOST, Database, DatabaseDownError
 from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
 from mediamill.engine.enqueue import Enqueuer
@@ -35,6 +36,7 @@ from mediamill.testing import kinds as scripted
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 0.5
+FULL_DISK_BYTES = 32 << 20  # with less than two segments of its log free, PostgreSQL cannot go on
 LONGEST_PAUSE_SECONDS = 5.0
 
 # The chat networks there are, for those who only need to know their names.
@@ -110,9 +112,12 @@ async def open_app(
     `keep`: for processes that stay; an embedded server that dies is started again.
     """
     async with database_url(settings, keep=keep) as url:
-        database = await Database.open(
-            url, connections=settings.database_connections, name=name, wait_seconds=wait_seconds
-        )
+        try:
+            database = await Database.open(
+                url, connections=settings.database_connections, name=name, wait_seconds=wait_seconds
+            )
+        except DatabaseDownError as error:
+            raise _explain(error, settings) from error
         try:
             if wait_seconds == math.inf:
                 await until_there(lambda: upgrade(url))
@@ -122,6 +127,15 @@ async def open_app(
             yield App.of(settings, database, engine)
         finally:
             await database.close()
+
+
+def _explain(error: DatabaseDownError, settings: Settings) -> DatabaseDownError:
+    """An embedded server that cannot write stops; its disk says why."""
+    if settings.database_url is not None or shutil.disk_usage(settings.data_folder).free > FULL_DISK_BYTES:
+        return error
+    return DatabaseDownError(
+        "the disk of the database is full", fix=f"free some space in {settings.data_folder}"
+    )
 
 
 async def until_there(verb: Callable[[], Awaitable[object]]) -> None:

@@ -36,7 +36,7 @@ async def main(url, *files):
 asyncio.run(main(*sys.argv[1:]))
 """
 DOOMED = "from pg_stat_activity where application_name = 'doomed' and datname = current_database()"
-COPIED = "select bytes_processed > 1200000 from pg_stat_progress_copy where datname = current_database()"
+COPIED = "select bytes_processed > 300000 from pg_stat_progress_copy where datname = current_database()"
 CONTENT = b"x" * 1_000_000
 
 

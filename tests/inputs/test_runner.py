@@ -261,7 +261,8 @@ async def test_a_try_that_was_overtaken_writes_nothing(
     await bench.accept(text="the keeper looks again", scope=Scope("api", "other"))
     ended = await runs.ended(run.run_id)
     assert (ended.answer, ended.tries) == ("you said: look", 3)
-    assert len(server.seen) == 3
+    asked = [said(server, number)[-1][1] for number in range(len(server.seen))]
+    assert asked.count("look") == 2
 
 
 async def _is_idle(server: OpenAiServer) -> bool:

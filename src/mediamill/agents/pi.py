@@ -10,8 +10,8 @@ import asyncio
 import base64
 import logging
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -97,7 +97,7 @@ class PiSession:
     def __init__(self, agent: PiAgent, thread_key: str) -> None:
         self._agent = agent
         self._thread = PiThread(pi_folder(agent.settings), thread_key)
-        self._turn = asyncio.Lock()
+        self._turn, self._speaking = asyncio.Lock(), asyncio.Lock()
         self._now: tuple[PiRun, PiProcess] | None = None
         self.history: Sequence[Turn] = ()
         self.instructions = DEFAULT_INSTRUCTIONS
@@ -134,7 +134,9 @@ class PiSession:
         self._thread.begin(run.keys)
         self._now = (run, process)
         try:
-            async with aclosing(self._answer(process, run, queue, fields)) as answer:
+            until = self._time_is_up()
+            await self._send(process, run, fields, until)
+            async with aclosing(self._listen(queue, until)) as answer:
                 async for piece in answer:
                     yield piece
         finally:
@@ -148,12 +150,25 @@ class PiSession:
 
     async def _say_into(self, fields: dict[str, Any], key: str | None) -> Answer:
         """NotAcceptedError if there is no run that takes it."""
-        now = self._now
-        if now is None or (key is not None and key in now[0].keys) or not await now[0].is_open():
-            raise NotAcceptedError
-        if key is not None and (said := await asyncio.to_thread(self._thread.answer_to, key)) is not None:
+        until = self._time_is_up()
+        async with self._speaking:  # pi hears them in the order in which they came
+            now = self._now
+            if now is None or (key is not None and key in now[0].keys) or not await now[0].is_open():
+                raise NotAcceptedError
+            said = None if key is None else await asyncio.to_thread(self._thread.answer_to, key)
+            if said is None:
+                queue = await self._speak(now, fields, key, until)
+        if said is not None:
             yield said
             return
+        async with aclosing(self._listen(queue, until)) as answer:
+            async for piece in answer:
+                yield piece
+
+    async def _speak(
+        self, now: tuple[PiRun, PiProcess], fields: dict[str, Any], key: str | None, until: float
+    ) -> asyncio.Queue[Piece]:
+        """Into the run that goes on; where its answer will come."""
         run, process = now
         if self._now is not now or run.done:
             raise NotAcceptedError
@@ -161,14 +176,13 @@ class PiSession:
         queue = run.add_input(key)
         self._thread.hear(run.keys)
         try:
-            async with aclosing(self._answer(process, run, queue, fields)) as answer:
-                async for piece in answer:
-                    yield piece
+            await self._send(process, run, fields, until)
         except NotAcceptedError:
             run.withdraw(queue)
             if self._now is now:
                 self._thread.hear(run.keys)
             raise
+        return queue
 
     async def _said_before(self, key: str | None) -> str | None:
         """What was answered to this input, if whoever asked died before he could keep it."""
@@ -194,27 +208,37 @@ class PiSession:
             agent.settings.agent_timeout_seconds,
         )
 
-    async def _answer(
-        self, process: PiProcess, run: PiRun, queue: asyncio.Queue[Piece], fields: dict[str, Any]
-    ) -> Answer:
-        """Send the input, then give out what comes back for it, within the time of a run."""
-        seconds = self._agent.settings.agent_timeout_seconds
-        until = asyncio.get_running_loop().time() + seconds
-        try:
+    def _time_is_up(self) -> float:
+        """When a run that begins now must be done."""
+        return asyncio.get_running_loop().time() + self._agent.settings.agent_timeout_seconds
+
+    async def _send(self, process: PiProcess, run: PiRun, fields: dict[str, Any], until: float) -> None:
+        """Until pi has taken it. NotAcceptedError: it does not."""
+        with self._in_time():
             async with asyncio.timeout_at(until):
                 accepted = await process.ask("prompt", **fields)
-            if not accepted.get("success"):
-                raise NotAcceptedError(f"pi does not take it: {one_line(str(accepted.get('error')), None)}")
-            run.open()
-            while True:
+        if not accepted.get("success"):
+            raise NotAcceptedError(f"pi does not take it: {one_line(str(accepted.get('error')), None)}")
+        run.open()
+
+    async def _listen(self, queue: asyncio.Queue[Piece], until: float) -> Answer:
+        """What comes back for an input, within the time of a run."""
+        while True:
+            with self._in_time():
                 async with asyncio.timeout_at(until):
                     piece = await queue.get()
-                if piece is None:
-                    return
-                if isinstance(piece, Exception):
-                    raise piece
-                yield piece
+            if piece is None:
+                return
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
         except TimeoutError as error:
+            seconds = self._agent.settings.agent_timeout_seconds
             fix = "raise MEDIAMILL_AGENT_TIMEOUT_SECONDS if it needs longer"
             raise AgentBusyError(f"pi was not done within {seconds:g} seconds", fix=fix) from error
 
