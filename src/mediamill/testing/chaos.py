@@ -56,6 +56,18 @@ POOLS: list[dict[str, Any]] = [
 ]
 
 
+# What somebody needs who has to find out why: the jobs, and whoever should have moved them.
+STUCK = """
+select jsonb_build_object(
+    'jobs', (select jsonb_agg(j) from (select kind, state, worker_id, count(*), min(run_after) as run_after,
+        max(lease_expires_at) as lease_expires_at, now() as now from jobs group by kind, state, worker_id) j),
+    'workers', (select jsonb_agg(w) from (select id, name, state, process, heartbeat_at, session_lost_at
+        from workers) w),
+    'sessions', (select jsonb_agg(s) from (select application_name, state, query_start, left(query, 60) as query
+        from pg_stat_activity where datname = current_database()) s))
+"""
+
+
 @dataclass(slots=True)
 class ChaosPlan:
     """How much of it."""
@@ -206,6 +218,8 @@ class Chaos:
         stuck = int(await self._one("select count(*) from jobs") or 0)
         delivered = int(await self._one("select count(*) from chaos_deliveries") or 0)
         twice = int(await self._one("select count(*) from chaos_deliveries where times > 1") or 0)
+        if stuck:
+            log.error("stuck: %s", await self._one(STUCK))
         lost = self.plan.jobs - delivered - stuck
         return ChaosReport(self.plan.jobs, self.plan.kills, max(0, lost), twice, stuck, self.plan.seed)
 
