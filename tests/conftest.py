@@ -32,7 +32,7 @@ def server_url() -> Iterator[str]:
         return
     folder = Path(tempfile.mkdtemp(prefix="mediamill-tests-"))
     use = EmbeddedServer(folder).start()
-    # What is lost only if the machine itself goes down may be lost here; a database is made ten times as fast.
+    # What is lost only if the machine itself goes down may be lost here; databases are made quicker.
     asyncio.run(
         run_sql(
             use.url,

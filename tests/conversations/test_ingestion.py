@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mediamill.conversations import ingest
+from mediamill.conversations.deliver import write_texts
 from mediamill.conversations.ingest import IngestionService
 from mediamill.settings import Settings
 from tests.conversations.conftest import Ground, say, send_media
@@ -87,6 +88,21 @@ async def test_messages_that_a_limit_evicted_are_stored_all_the_same(
             "select count(*) = 1 from queues where source = 'bot' and content = $1", f"You said: {text}"
         )
     assert len(ground.line.sent) == 6
+
+
+@pytest.mark.spec("C8", "C22")
+async def test_a_text_on_its_way_to_memory_is_not_stored_before_it_is_heard(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "LEFT_BEHIND_SECONDS", 0.0)
+    keeper, queues = await ground.run(reply={"by": "echo"})
+    await send_media(queues, "guid-1")
+    async with ground.database.transaction() as connection:
+        assert await write_texts(connection, {"guid-1": ("spoken", None)}) == {"guid-1"}
+    service = ingest.IngestionService(ground.database, "bot", [queues])
+    assert await service.store_left_behind() == 0
+    await keeper.deliver_once()
+    await ground.until_row("select count(*) = 1 from queues where content = 'You said: spoken'")
 
 
 @pytest.mark.spec("C8")

@@ -147,8 +147,7 @@ async def test_two_deliverers_deliver_once(ground: Ground) -> None:
 
 @pytest.mark.spec("C4", "C6", "C8")
 async def test_eviction_against_delivery(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Longer than a delivery may take from the table to memory: whoever is in between is not left behind.
-    monkeypatch.setattr("mediamill.conversations.ingest.LEFT_BEHIND_SECONDS", 5.0)
+    monkeypatch.setattr("mediamill.conversations.ingest.LEFT_BEHIND_SECONDS", 0.0)
     keeper, queues = await ground.run(limits={"max_messages": 1, "max_characters": 8})
     heard: list[str] = []
     hear(queues, heard)

@@ -75,16 +75,25 @@ class IngestionService:
         return stored
 
     async def store_left_behind(self) -> int:
-        """Messages that a limit evicted from memory before they were stored: straight from the records."""
+        """Messages that a limit evicted from memory before they were stored: straight from the records.
+
+        Not those whose placeholder still waits in memory: their text is on its way there, and nobody has heard it yet.
+        """
         async with self._database.connection() as connection:
             rows = await queries.left_behind.rows(
                 connection, bot_id=self._bot_id, older_than_seconds=LEFT_BEHIND_SECONDS, batch=BATCH
             )
-        if rows:
+        awaited = {
+            (queue.provider_name, correspondent_id, message.id)
+            for queue in self._queues
+            for correspondent_id, message in queue.placeholders()
+        }
+        keys = [key for row in rows if (key := tuple(row)) not in awaited]
+        if keys:
             if self._before is not None:
                 await self._before()
-            await self._store([tuple(row) for row in rows])
-        return len(rows)
+            await self._store(keys)
+        return len(keys)
 
     async def _store(self, keys: Sequence[tuple[str, str, int]]) -> None:
         providers, people, ids = zip(*keys, strict=True)
