@@ -36,7 +36,26 @@ async def test_one_of_two_processes_runs_a_bot_and_the_other_takes_over_when_it_
     with pytest.raises(BotNotRunningError):
         first.get("bot")
     await ground.until_stored("text")
+    await second.tidy()  # the first may have stored the text before the second had it
     assert placeholders(queues_of(second)) == []
+
+
+@pytest.mark.spec("C23", "E34")
+async def test_a_placeholder_whose_text_another_process_stored_is_dropped(ground: Ground) -> None:
+    first, queues = await ground.run()
+    await send_media(queues, "guid-1")
+    await send_media(queues, "guid-2")
+    await ground.one(LOCKERS)
+    second = ground.keeper()
+    await second.keep_once()
+    job = next(job for job in await ground.claim() if job.subject_id == "guid-1")
+    await ground.finish(job, text="text")
+    await first.deliver_once()  # it does not know yet that it lost the bot
+    await ground.until_stored("text")
+    await second.deliver_once()
+    assert placeholders(queues_of(second)) == ["guid-1", "guid-2"]
+    await second.tidy()
+    assert placeholders(queues_of(second)) == ["guid-2"]
 
 
 @pytest.mark.spec("C23")

@@ -242,6 +242,12 @@ class BotQueuesManager:
         queue = self._queues.get(correspondent_id)
         return queue is not None and queue.awaited(guid) is not None
 
+    def drop_placeholder(self, correspondent_id: str, guid: str) -> None:
+        """Its text will not come here: it is stored already."""
+        queue = self._queues.get(correspondent_id)
+        if queue is not None:
+            queue.remove_placeholder(guid)
+
     def _door(self, correspondent_id: str) -> asyncio.Lock:
         return self._doors.setdefault(correspondent_id, asyncio.Lock())
 

@@ -55,6 +55,20 @@ async def _give_up(connection: Connection, engine: Engine, guids: list[str]) -> 
     return count + len(done)
 
 
+async def drop_stored_placeholders(database: Database, queues: Iterable[BotQueuesManager]) -> int:
+    """Placeholders in memory whose text another process stored, before it learned that it had lost the bot."""
+    count = 0
+    for queue in queues:
+        awaited = {str(message.media_processing_id): person for person, message in queue.placeholders()}
+        if awaited:
+            async with database.connection() as connection:
+                rows = await queries.stored_media.rows(connection, guids=list(awaited))
+            for row in rows:
+                queue.drop_placeholder(awaited[row["guid"]], row["guid"])
+            count += len(rows)
+    return count
+
+
 async def forget_arrivals(database: Database, keep_days: int) -> int:
     """Message ids that no provider sends again. How many."""
     total = 0

@@ -14,7 +14,7 @@ from mediamill.clock import wait_at_most
 from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.configuration import quota_gb
 from mediamill.conversations.deliver import Queues, deliver_media
-from mediamill.conversations.janitor import forget_arrivals, give_up_placeholders
+from mediamill.conversations.janitor import drop_stored_placeholders, forget_arrivals, give_up_placeholders
 from mediamill.conversations.provider import ProviderFactory
 from mediamill.conversations.reply import Answerer
 from mediamill.conversations.running import RunningBot, StoppedMeanwhileError
@@ -216,6 +216,7 @@ class BotKeeper:
     async def tidy(self) -> None:
         """Memory is this process's own matter; the table is tidied by one of all."""
         settings = self._settings
+        await drop_stored_placeholders(self._database, self._queues().values())
         await give_up_placeholders(
             self._database, self._engine, self._queues().values(), settings.placeholder_keep_hours
         )

@@ -134,6 +134,10 @@ select a.guid, a.message ->> 'content' as caption from arrivals a
 where a.guid = any (:guids::text[]) and a.state = 'placeholder'
     and not exists (select from jobs j where j.subject_id = a.guid);
 
+-- name: stored_media
+-- Of these, those that are stored.
+select guid from arrivals where guid = any (:guids::text[]) and (state = 'stored') is true;
+
 -- name: forget_arrivals!
 -- By then no provider sends a message again.
 delete from arrivals where ctid = any (array(

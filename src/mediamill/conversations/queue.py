@@ -108,7 +108,7 @@ class CorrespondentQueue:
         return True
 
     def remove_placeholder(self, guid: str) -> None:
-        """It was never accepted."""
+        """It was never accepted, or has its text elsewhere."""
         message = self._placeholders.pop(guid, None)
         if message is not None:
             self._messages.remove(message)
