@@ -25,6 +25,19 @@ class ReportCall(Protocol):
     ) -> None: ...
 
 
+class KeepCall(Protocol):
+    """Gives a finished file away before the attempt ends: it is kept for later attempts, whatever becomes of this one.
+
+    `path` is relative to the folder, or absolute inside it; the file is closed, and not touched any more.
+    """
+
+    def __call__(self, name: str, path: Path | str, facts: Mapping[str, Any] | None = None) -> None: ...
+
+
+def keep_nothing(name: str, path: Path | str, facts: Mapping[str, Any] | None = None) -> None:
+    """For attempts that nobody keeps files of: they stay where they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessorInput:
     """What one attempt is given."""
@@ -36,6 +49,8 @@ class ProcessorInput:
     checkpoint: Any  # what an earlier attempt saved, or None
     attempt: int
     report: ReportCall
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> facts, from earlier attempts
+    keep: KeepCall = keep_nothing
 
 
 @dataclass(frozen=True, slots=True)
