@@ -178,7 +178,9 @@ async def progress(deps: Wired, worker_id: WorkerOfKey, given: Progress) -> dict
     async with deps.database.transaction() as connection:
         for pool, jobs in (await holds(connection, worker_id, [given])).items():
             report = given.model_dump(exclude={"job_id", "token"})
-            await lease.report_progress(connection, jobs[0].claim, lease_seconds=pool.lease_seconds, **report)
+            await lease.report_on_job(
+                connection, deps.engine.kinds, jobs[0], lease_seconds=pool.lease_seconds, **report
+            )
             return {"job_id": given.job_id, "lease_seconds": pool.lease_seconds}
     raise ClaimLostError
 

@@ -7,7 +7,7 @@ processor of its pool runs in a child process. Hooks run inside the transaction 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.errors import InvalidError, MediamillError, NotFoundError, RetryLaterError
 
 Hook = Callable[[Connection, Sequence[Moved]], Awaitable[None]]
+ProgressHook = Callable[[Connection, ClaimedJob, Mapping[str, Any]], Awaitable[None]]
 
 
 class Run(Protocol):
@@ -59,7 +60,9 @@ class JobKind:
     """`deliver`: the result is saved on the job first, and this hook hands it over when the owner is there.
 
     `reaped`: the result is saved likewise, and the process that runs the owner fetches it (see reap_results).
+    `on_progress`: told of the parts of a progress report, in the transaction that saves it.
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
+    `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
 
@@ -69,9 +72,11 @@ class JobKind:
     on_completed: Hook | None = None
     on_failed: Hook | None = None
     on_released: Hook | None = None
+    on_progress: ProgressHook | None = None
     deliver: Hook | None = None
     reaped: bool = False
     owns_input: bool = False
+    keeps_files: bool = False
     local: bool = False
     description: str = ""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
-from mediamill.engine.model import Claim, without_nul
+from mediamill.engine.kinds import Kinds
+from mediamill.engine.model import Claim, ClaimedJob, without_nul
 from mediamill.errors import ClaimLostError, QuotaExceededError
 
 PROGRESS_LIMIT_BYTES = 1_000_000
@@ -45,6 +46,19 @@ async def report_progress(
     )
     if saved is None:
         raise ClaimLostError
+
+
+async def report_on_job(
+    connection: Connection, kinds: Kinds, job: ClaimedJob, *, lease_seconds: float, **progress: Any
+) -> None:
+    """The same; and the job's subject is told of its parts, if it wants to know, in one transaction."""
+    hook, parts = kinds.find(job.kind).on_progress, progress.get("parts")
+    if hook is None or not isinstance(parts, Mapping):
+        await report_progress(connection, job.claim, lease_seconds=lease_seconds, **progress)
+        return
+    async with connection.transaction():
+        await report_progress(connection, job.claim, lease_seconds=lease_seconds, **progress)
+        await hook(connection, job, parts)
 
 
 async def extend_leases(

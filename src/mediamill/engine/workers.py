@@ -46,6 +46,12 @@ class WorkerDisabledError(DeniedError):
     code = "worker_disabled"
 
 
+class WorkerReplacedError(DeniedError):
+    """Another process works with this worker's key now."""
+
+    code = "worker_replaced"
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """The answer to a heartbeat."""
@@ -91,8 +97,31 @@ async def issue_key(connection: Connection, worker_id: int) -> str:
     return key
 
 
-async def worker_of_key(connection: Connection, key: str) -> int:
-    """Whose key this is; refused if it is wrong, revoked, or of a disabled worker."""
+async def greet_worker(
+    connection: Connection,
+    worker_id: int,
+    *,
+    instance: str,
+    hostname: str | None,
+    capabilities: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A remote worker starts, as this process; its name and its pools."""
+    row = await store.workers.greet_worker.row(
+        connection,
+        worker_id=worker_id,
+        process=instance,
+        hostname=hostname,
+        capabilities=_description("capabilities", capabilities),
+        metadata=_description("metadata", metadata),
+    )
+    if row is None:
+        raise UnknownWorkerError(f"there is no remote worker {worker_id}", fix="register it")
+    return dict(row)
+
+
+async def worker_of_key(connection: Connection, key: str, instance: str | None = None) -> int:
+    """Whose key this is; refused if it is wrong, revoked, of a disabled worker, or in another process's hands."""
     if not key.isascii() or "\0" in key:
         raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
     given = hashlib.sha256(key.encode()).digest()
@@ -103,6 +132,10 @@ async def worker_of_key(connection: Connection, key: str) -> int:
                 raise WorkerKeyRevokedError(fix="register the worker again to get a new key")
             if row["state"] == WorkerState.DISABLED:
                 raise WorkerDisabledError(f"the worker {row['name']} is disabled", fix="enable it first")
+            if instance is not None and row["process"] not in (None, instance):
+                raise WorkerReplacedError(
+                    f"another process works as {row['name']} now", fix="give each worker a key of its own"
+                )
             return int(row["worker_id"])
     raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
 

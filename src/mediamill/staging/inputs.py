@@ -1,4 +1,4 @@
-"""Which file a job is about, as its payload says: a staged one by its guid, or one of this machine by its path."""
+"""Which file a job is about, as its payload says: a staged one, one of the data folder, or any by its path."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.failed import put_aside
 
 _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
+_DATA = re.compile(r"[0-9a-z_-]{1,64}(/[0-9a-z_-]{1,64}){1,5}")  # no dots: it cannot leave the data folder
 
 
 class BadFileReferenceError(GiveUpError):
-    """The payload's `file` must be {"staged": guid}, {"path": absolute path} or {"path_base64": …}."""
+    """The payload's `file` must be {"staged": guid}, {"data": name}, {"path": absolute path} or {"path_base64": …}."""
 
     code = "bad_file_reference"
 
@@ -29,6 +30,8 @@ def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
             return None
         case {"staged": str(guid)} if _GUID.fullmatch(guid):
             return _staged(data_folder, guid)
+        case {"data": str(name)} if _DATA.fullmatch(name):
+            return data_folder / name
         case {"path": str(path)} if path.startswith("/") and "\0" not in path:
             return Path(path)
         case {"path_base64": str(text)}:

@@ -12,6 +12,7 @@ from mediamill.db.connection import LOST, Database
 from mediamill.engine.watch import subjects_at_work
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
+from mediamill.staging.kept import sweep_kept
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ async def sweep_staging_forever(
             await sweep_staging(database, data_folder, keep_seconds)
             await sweep_failed(database, data_folder, failed_keep_seconds)
             await sweep_derivatives(database, data_folder)
+            await sweep_kept(database, data_folder)
         except LOST as error:
             log.debug("staging: the database is away: %s", error)
         except Exception:

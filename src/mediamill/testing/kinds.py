@@ -36,6 +36,11 @@ async def _run_inline(run: Run) -> Any:
 KINDS = (
     JobKind("scripted.run", description="Does what its payload says, in a child process. For trying out."),
     JobKind(
+        "scripted.keep",
+        keeps_files=True,
+        description="The same, keeping files for its later attempts. For trying out; its pool has to be named.",
+    ),
+    JobKind(
         "scripted.inline",
         handler=_run_inline,
         description="Does what its payload says, in the worker's own process. For trying out.",

@@ -185,6 +185,22 @@ def _text(given: ProcessorInput) -> str:
     return str(given.payload.get("text", "as the script says"))
 
 
+def _keep(given: ProcessorInput) -> Extra:
+    """Keeps `times` files that are not kept yet; `die_after` so many of them, in the first attempt, it is killed."""
+    names = [f"part-{index:03}.txt" for index in range(given.payload.get("times", 3))]
+    made = [name for name in names if name not in given.kept]
+    for count, name in enumerate(made):
+        if given.attempt == 1 and count == given.payload.get("die_after"):
+            given.report("dying")
+            time.sleep(given.payload.get("seconds", 0))
+            os.kill(os.getpid(), signal.SIGKILL)
+        (given.folder / name).write_text(given.payload.get("text", name))
+        given.keep(name, name, {"count": count})
+        given.report("keeping", 100 * (count + 1) / len(made), parts={"pid": os.getpid()})
+        time.sleep(given.payload.get("seconds", 0))
+    return {"made": made, "found": sorted(given.kept)}
+
+
 _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "succeed": _succeed,
     "sleep": _sleep,
@@ -202,4 +218,5 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "big_output": _big_output,
     "garbage": _garbage,
     "print_noise": _print_noise,
+    "keep": _keep,
 }

@@ -31,6 +31,7 @@ from mediamill.worker.messages import (
     Failed,
     FailureKind,
     FromChild,
+    KeptFile,
     Progress,
     Ready,
     Report,
@@ -94,6 +95,8 @@ class Given(ProcessorInput):
         put(self, "attempt", work.attempt)
         # Not a method of this object: the cycle would keep the payload alive until a garbage collection.
         put(self, "report", partial(send_report, link, work.number, work.output_bytes))
+        put(self, "kept", work.kept)
+        put(self, "keep", partial(send_kept, link, work.number, work.output_bytes, work.folder))
         put(self, "_where", work.folder)
         put(self, "folder_made", False)
 
@@ -125,6 +128,21 @@ def send_report(
         as_json(checkpoint, "checkpoint"),
     )
     link.send(bounded(Progress(number, report), limit_bytes))
+
+
+def send_kept(
+    link: Link,
+    number: int,
+    limit_bytes: int,
+    folder: str,
+    name: str,
+    path: Path | str,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """What `ProcessorInput.keep` does."""
+    relative = os.path.relpath(Path(folder, path), folder)
+    kept = KeptFile(str(name), relative, as_json(dict(facts or {}), "facts"))
+    link.send(bounded(Progress(number, Report(kept=kept)), limit_bytes))
 
 
 def as_json(value: Any, what: str) -> Any:

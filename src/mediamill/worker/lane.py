@@ -57,7 +57,7 @@ class Lane:
         self.pool = pool
         self.completed = self.failed = self.lost = 0
         self.paused = False
-        self._source, self._engine, self._runner = source, engine, runner
+        self.source, self._engine, self._runner = source, engine, runner
         self._changed, self._crashed = changed, crashed
         self._buffer: deque[ClaimedJob] = deque()
         self._outcomes: list[Outcome] = []
@@ -172,7 +172,7 @@ class Lane:
                 continue
             self._woken.clear()
             try:
-                jobs, due_at = await self._source.claim(self.pool, want)
+                jobs, due_at = await self.source.claim(self.pool, want)
             except AGAIN as error:
                 log.debug("claim: the database is away: %s", error)
                 await self._wait_for_wake(1.0)
@@ -216,7 +216,7 @@ class Lane:
     async def _hand_back(self, jobs: list[ClaimedJob]) -> None:
         if jobs:
             try:
-                await self._source.hand_back(jobs)
+                await self.source.hand_back(jobs)
             except AGAIN:
                 if self._stopping:  # whoever notices that our session is gone puts them back
                     log.warning("%d jobs could not be handed back; they come back by themselves", len(jobs))
@@ -259,6 +259,8 @@ class Lane:
     def _note_stopped(self, slot: Slot, job: ClaimedJob) -> None:
         if slot.claim_lost:
             self._abandon(job)
+        elif slot.failure is not None:
+            self._outcomes.append((job, failure_of(slot.failure)))
         else:
             text = f"the job took longer than its time limit of {self.pool.timeout_seconds:g} s"
             self._outcomes.append((job, failure_of(TimeLimitError(text))))
@@ -271,7 +273,7 @@ class Lane:
     async def report(self, job: ClaimedJob, **progress: Any) -> None:
         """Progress of a running job, saved; a database that is away is no reason to stop working."""
         try:
-            await self._source.report(job, self.pool, **progress)
+            await self.source.report(job, self.pool, **progress)
         except AGAIN as error:
             log.debug("progress of job %d was not saved: %s", job.id, error)
 
@@ -306,7 +308,7 @@ class Lane:
         if not finishes:
             return
         try:
-            settled = await self._insist(lambda: self._source.finish(finishes))
+            settled = await self.insist(lambda: self.source.finish(finishes))
         except Exception as error:
             if len(finishes) == 1:
                 settled = Settled(failed={finishes[0].job.id: failure_of(error, traceback.format_exc())})
@@ -320,26 +322,26 @@ class Lane:
             if finish.job.id in settled.failed:
                 await self._fail(finish.job, settled.failed[finish.job.id])
             elif finish.job.id in settled.done:
-                self._runner.end_input(finish.job)
+                self.source.end_input(finish.job)
 
     async def _fail(self, job: ClaimedJob, failure: Failure) -> None:
-        fate = await self._insist(lambda: self._source.fail(job, failure, self.pool))
+        fate = await self.insist(lambda: self.source.fail(job, failure, self.pool))
         if fate is Fate.LOST:
             self.lost += 1
             return
         self.failed += 1
         if fate is Fate.DEAD:
-            self._runner.end_input(job, keep=True)
+            self.source.end_input(job, keep=True)
         self.wake()  # it may come due before the next poll
 
     async def _reroute(self, elsewhere: Elsewhere) -> None:
         try:
-            if not await self._insist(lambda: self._source.reroute(elsewhere)):
+            if not await self.insist(lambda: self.source.reroute(elsewhere)):
                 self.lost += 1
         except Exception as error:  # its subject refuses
             await self._fail(elsewhere.job, failure_of(error, traceback.format_exc()))
 
-    async def _insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    async def insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """An outcome is not dropped because the database is away for a while."""
         pause = 0.05
         while True:
@@ -362,7 +364,7 @@ class Lane:
             if not jobs:
                 continue
             try:
-                still = await self._source.extend(jobs, self.pool)
+                still = await self.source.extend(jobs, self.pool)
             except AGAIN:
                 continue
             now = time.monotonic()
@@ -400,7 +402,7 @@ class Lane:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             with contextlib.suppress(*AGAIN):
-                log.debug("pool %s: %d waiting", self.pool.name, await self._source.depth(self.pool))
+                log.debug("pool %s: %d waiting", self.pool.name, await self.source.depth(self.pool))
 
     @staticmethod
     async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -146,6 +146,7 @@ class Worker:
             Claimer(
                 self.id, self._plan.name, self._engine.kinds, self._plan.gpu, self._engine.heartbeat_seconds
             ),
+            self._plan.data_folder,
         )
         if self._plan.flight is not None:
             dump_on_crash(self._plan.flight, self._plan.data_folder, self.id, asyncio.get_running_loop())

@@ -38,6 +38,15 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     checkpoint: Any
     attempt: int
     output_bytes: int
+    kept: dict[str, dict[str, Any]] = {}
+
+
+class KeptFile(msgspec.Struct, array_like=True, frozen=True):
+    """A finished file that the worker is to take away now."""
+
+    name: str
+    path: str  # relative to the scratch folder
+    facts: dict[str, Any]
 
 
 class Report(msgspec.Struct, array_like=True, frozen=True):
@@ -47,6 +56,7 @@ class Report(msgspec.Struct, array_like=True, frozen=True):
     percent: float | None = None
     parts: dict[str, Any] | None = None
     checkpoint: Any = None
+    kept: KeptFile | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, tag=True):

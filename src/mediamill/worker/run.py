@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,15 @@ import msgspec
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.errors import ClaimLostError, GiveUpError, MediamillError, RetryLaterError
+from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.staging.derivatives import keep_files
-from mediamill.staging.inputs import end_input, find_input
 from mediamill.worker.failures import TIMED_OUT_NOTICE
-from mediamill.worker.messages import Report
+from mediamill.worker.reporting import FileKeeper, Reporter
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
 if TYPE_CHECKING:
     from mediamill.worker.lane import Lane
+    from mediamill.worker.source import Source
 
 log = logging.getLogger(__name__)
 
@@ -46,22 +46,24 @@ class TimeLimitError(RetryLaterError):
 class Slot:
     """Where one job runs at a time."""
 
-    __slots__ = ("claim_lost", "deadline", "job", "leaving", "stopped", "task")
+    __slots__ = ("claim_lost", "deadline", "failure", "job", "leaving", "stopped", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.job: ClaimedJob | None = None
         self.deadline = math.inf
         self.leaving = self.stopped = self.claim_lost = False
+        self.failure: Exception | None = None
 
     def begin(self, job: ClaimedJob, deadline: float) -> None:
         """Take a job."""
         self.job, self.deadline, self.stopped, self.claim_lost = job, deadline, False, False
+        self.failure = None
 
-    def stop(self, *, claim_lost: bool = False) -> None:
-        """Interrupt the job, not the slot."""
+    def stop(self, *, claim_lost: bool = False, failure: Exception | None = None) -> None:
+        """Interrupt the job, not the slot. Without a failure its time is over."""
         if self.task is not None and not self.stopped:
-            self.stopped, self.claim_lost = True, claim_lost
+            self.stopped, self.claim_lost, self.failure = True, claim_lost, failure
             self.task.cancel()
 
     def stop_cancelled(self) -> bool:
@@ -91,9 +93,18 @@ class LaneRun:
         return _decode(self.job.payload_json)
 
     @property
+    def source(self) -> Source:
+        """Where the job came from, and its files are."""
+        return self._lane.source
+
+    @property
     def checkpoint(self) -> Any:
         """What an earlier attempt saved."""
         return None if self.job.checkpoint_json is None else _decode(self.job.checkpoint_json)
+
+    async def insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Until it is done, however long the other side is away."""
+        return await self._lane.insist(verb)
 
     async def report(
         self, step: str | None = None, percent: float | None = None, parts: Any = None, checkpoint: Any = None
@@ -108,7 +119,7 @@ class Runner:
     def __init__(self, engine: Engine, data_folder: Path, child_idle_seconds: float = 300) -> None:
         self._engine = engine
         self._child_idle_seconds = child_idle_seconds
-        self._data, self._scratch = data_folder, data_folder / "scratch"
+        self._scratch = data_folder / "scratch"
         self._sandboxes: dict[str, Sandbox] = {}
         self._starting = asyncio.Lock()
 
@@ -122,32 +133,26 @@ class Runner:
         kind = self._engine.kinds.get_or_retry(run.job.kind)
         if kind.handler is not None:
             return await kind.handler(run)
-        given = self._given(run)
+        given = await self._given(run, keeps_files=kind.keeps_files)
         sandbox = await self._sandbox(pool)
-        reporter = _Reporter(run)
-        kept: dict[str, Any] = {}
+        reporter, keeper = Reporter(run), FileKeeper(run, pool)
+        made: dict[str, Any] = {}
 
         async def keep(folder: Path, output: ProcessorOutput) -> None:
-            kept.update(await asyncio.to_thread(keep_files, self._data, run.job, folder, output.files))
+            await keeper.finish()
+            made.update(await run.source.keep_derivatives(run.job, folder, output.files))
 
         try:
-            output = await sandbox.run(given, reporter.put, keep)
+            output = await sandbox.run(given, reporter.put, keep, keeper.put)
         finally:
+            await keeper.close()
             await reporter.close()
-        return {**output.result, "files": kept} if kept else output.result
+        return {**output.result, "files": made} if made else output.result
 
-    def _given(self, run: LaneRun) -> SandboxJob:
-        payload = run.payload
-        file = find_input(self._data, payload)
-        return SandboxJob(payload, run.job.mime_type, file, run.checkpoint, run.job.attempts)
-
-    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
-        """The job has ended, and it is in the database that it has: its staged file is not needed any more."""
-        if self._engine.kinds.find(job.kind).owns_input:
-            try:
-                end_input(self._data, _decode(job.payload_json), keep=keep)
-            except OSError as error:  # the sweep of staged files tries again
-                log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
+    async def _given(self, run: LaneRun, *, keeps_files: bool) -> SandboxJob:
+        job, source = run.job, run.source
+        file, kept = await source.input(job), await source.kept(job) if keeps_files else {}
+        return SandboxJob(run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept)
 
     async def prepare(self, pool: Pool) -> None:
         """Find out now, not with the first job, whether there is such a processor."""
@@ -203,40 +208,3 @@ class Runner:
         if sandbox is None:
             raise RetryLaterError(f"the processor of pool {pool.name} is being replaced")
         return sandbox
-
-
-class _Reporter:
-    """Saves a child's reports one after the other, the newest of each thing told; the last is not lost."""
-
-    def __init__(self, run: LaneRun) -> None:
-        self._run = run
-        self._waiting: dict[str, Any] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def put(self, report: Report) -> None:
-        """Called for each report, from the event loop."""
-        told = {
-            "step": report.step,
-            "percent": report.percent,
-            "parts": report.parts,
-            "checkpoint": report.checkpoint,
-        }
-        self._waiting |= {name: value for name, value in told.items() if value is not None}
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._save())
-
-    async def _save(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            try:
-                await self._run.report(**waiting)
-            except ClaimLostError:
-                self._run.slot.stop(claim_lost=True)
-                return
-            except MediamillError as error:
-                log.warning("a report of job %d was refused: %s", self._run.job.id, error)
-
-    async def close(self) -> None:
-        """Wait for what was told to be saved."""
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)

@@ -32,7 +32,7 @@ from mediamill.worker.failures import (
     ProcessorTimeoutError,
     SandboxClosedError,
 )
-from mediamill.worker.messages import Done, Report, Work, frame
+from mediamill.worker.messages import Done, KeptFile, Report, Work, frame
 from mediamill.worker.scratch import Home, check_files, clear_leftovers, remove_folder
 from mediamill.worker.spawn import ChildPlan, Limits
 from mediamill.worker.warm_child import WarmChild
@@ -66,6 +66,7 @@ class SandboxJob:
     file: Path | None = None
     checkpoint: Any = None
     attempt: int = 1
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Sandbox:
@@ -161,16 +162,18 @@ class Sandbox:
         given: SandboxJob,
         on_report: Callable[[Report], None] = lambda _: None,
         keep: Keep | None = None,
+        on_kept: Callable[[KeptFile, Path], None] | None = None,
     ) -> ProcessorOutput:
-        """Run one attempt. `keep(folder, output)` is awaited if there are derivatives, to move them away.
+        """Run one attempt. `keep(folder, output)` is awaited before the scratch folder goes, to take what is wanted.
 
-        The scratch folder is gone when this returns or raises.
+        `on_kept` is told of each file that the processor gives away, with the scratch folder that it lies in. That
+        folder is gone when this returns or raises.
         """
         number, limits = next(self._numbers), self._limits
         folder = f"{self._open_home().path}/{number}"
         data = _frame(given, number, folder, limits)
         child = await self._take()
-        work = child.assign(number, data, limits, on_report)
+        work = child.assign(number, data, limits, _split(on_report, on_kept, Path(folder)))
         try:
             done = await work
         except BaseException:
@@ -193,8 +196,8 @@ class Sandbox:
         try:
             if done.files:
                 await asyncio.to_thread(check_files, folder, done.files)
-                if keep is not None:
-                    await keep(folder, output)
+            if keep is not None:
+                await keep(folder, output)
             return output
         finally:
             await self._clear(str(folder))
@@ -353,6 +356,18 @@ class Sandbox:
 _RETIRED = SandboxClosedError("the child process is replaced")
 
 
+def _split(
+    on_report: Callable[[Report], None], on_kept: Callable[[KeptFile, Path], None] | None, folder: Path
+) -> Callable[[Report], None]:
+    def hear(report: Report) -> None:
+        if report.kept is None:
+            on_report(report)
+        elif on_kept is not None:
+            on_kept(report.kept, folder)
+
+    return hear
+
+
 def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytearray:
     work = Work(
         number,
@@ -363,6 +378,7 @@ def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytea
         given.checkpoint,
         given.attempt,
         limits.output_bytes,
+        {name: dict(facts) for name, facts in given.kept.items()},
     )
     try:
         return frame(work)

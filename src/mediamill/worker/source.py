@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from asyncpg import TransactionRollbackError
@@ -20,6 +22,9 @@ from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
+from mediamill.staging.derivatives import keep_files
+from mediamill.staging.inputs import end_input, find_input
+from mediamill.staging.kept import NewKept, keep_file, list_kept
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,23 @@ class Source(Protocol):
     async def depth(self, pool: Pool) -> int:
         """How many jobs of the pool wait; a large number is not counted to its end."""
 
+    async def input(self, job: ClaimedJob) -> Path | None:
+        """The file that the job is about, on this machine."""
+
+    async def kept(self, job: ClaimedJob) -> dict[str, dict[str, Any]]:
+        """The facts of what earlier attempts kept, by name."""
+
+    async def keep(self, job: ClaimedJob, pool: Pool, new: NewKept) -> None:
+        """Take a finished file away, for later attempts; ClaimLostError if the claim was lost."""
+
+    async def keep_derivatives(
+        self, job: ClaimedJob, folder: Path, files: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """Move what a processor made from its scratch folder to where it is looked up by the job's result."""
+
+    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+        """The job has ended, and it is settled that it has: its file is not needed any more."""
+
     async def close(self) -> None:
         """Let go of connections."""
 
@@ -60,8 +82,8 @@ class Source(Protocol):
 class LocalSource:
     """Claims on one connection whose commits need not reach the disk, plain finishes on one whose must."""
 
-    def __init__(self, database: Database, engine: Engine, claimer: Claimer) -> None:
-        self._database = database
+    def __init__(self, database: Database, engine: Engine, claimer: Claimer, data_folder: Path) -> None:
+        self._database, self._data = database, data_folder
         self._engine = engine
         self._claimer = claimer
         self._claims = _Session(lambda: connect_for_claims(database.url))
@@ -110,7 +132,9 @@ class LocalSource:
     async def report(self, job: ClaimedJob, pool: Pool, **progress: Any) -> None:
         """See Source."""
         async with self._database.connection() as connection:
-            await lease.report_progress(connection, job.claim, lease_seconds=pool.lease_seconds, **progress)
+            await lease.report_on_job(
+                connection, self._engine.kinds, job, lease_seconds=pool.lease_seconds, **progress
+            )
 
     async def extend(self, jobs: Sequence[ClaimedJob], pool: Pool) -> set[int]:
         """See Source."""
@@ -130,6 +154,34 @@ class LocalSource:
         """See Source."""
         async with self._database.connection() as connection:
             return await depth_of_pool(connection, pool.name)
+
+    async def input(self, job: ClaimedJob) -> Path | None:
+        """See Source."""
+        return find_input(self._data, json.loads(job.payload_json))
+
+    async def kept(self, job: ClaimedJob) -> dict[str, dict[str, Any]]:
+        """See Source."""
+        async with self._database.connection() as connection:
+            kept = await list_kept(connection, self._data, job.id)
+        return {one.name: {**one.facts, "bytes": one.bytes} for one in kept}
+
+    async def keep(self, job: ClaimedJob, pool: Pool, new: NewKept) -> None:
+        """See Source."""
+        await keep_file(self._database, self._data, job, new, pool.lease_seconds)
+
+    async def keep_derivatives(
+        self, job: ClaimedJob, folder: Path, files: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """See Source."""
+        return await asyncio.to_thread(keep_files, self._data, job, folder, files)
+
+    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+        """See Source."""
+        if self._engine.kinds.find(job.kind).owns_input:
+            try:
+                end_input(self._data, json.loads(job.payload_json), keep=keep)
+            except OSError as error:  # the sweep of staged files tries again
+                log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
 
     async def close(self) -> None:
         """See Source."""

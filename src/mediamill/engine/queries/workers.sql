@@ -11,7 +11,7 @@ insert into worker_keys (prefix, hash, worker_id) values (:prefix, :hash, :worke
 
 -- name: find_keys
 -- By prefix; the hash is compared by the caller in constant time.
-select k.hash, k.worker_id, k.revoked_at, w.name, w.state from worker_keys k join workers w on w.id = k.worker_id
+select k.hash, k.worker_id, k.revoked_at, w.name, w.state, w.process from worker_keys k join workers w on w.id = k.worker_id
 where k.prefix = :prefix;
 
 -- name: revoke_keys!
@@ -42,6 +42,14 @@ set heartbeat_at = now(),
 from before
 where w.id = :worker_id
 returning before.command, before.state as was, w.state, w.name;
+
+-- name: greet_worker
+-- A remote worker starts: from now on its key speaks for this process, and for no other that still has it.
+update workers
+set process = :process, hostname = coalesce(:hostname, hostname), capabilities = :capabilities::jsonb,
+    metadata = :metadata::jsonb, heartbeat_at = now()
+where id = :worker_id and type = 'remote'
+returning name, pools;
 
 -- name: set_state
 -- One that leaves while a claim is still in its name (it could not be handed back) is not offline yet: its session
