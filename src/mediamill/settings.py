@@ -205,6 +205,14 @@ class Settings(BaseSettings):
     upload_limit_bytes: int = Field(
         default=2 * 1024**3, gt=0, description="Largest file that can be sent to a bot over HTTP."
     )
+    video_upload_limit_bytes: int = Field(
+        default=100 * 1024**3, gt=0, description="Largest video that can be uploaded."
+    )
+    upload_keep_hours: float = Field(
+        default=24,
+        gt=0,
+        description="How long an upload that broke off is kept, so that it can go on from where it was.",
+    )
     failed_media_keep_hours: float = Field(
         default=24,
         ge=0,

@@ -43,6 +43,15 @@ FAMILIES: tuple[tuple[type[MediamillError], int], ...] = (
 )
 # Denied because nobody could tell who asks: the caller should show another key, not ask for more rights.
 UNAUTHENTICATED = {"unauthenticated", "worker_key_invalid", "worker_key_revoked"}
+# What the tus protocol has a status of its own for.
+UPLOAD_STATUSES = {
+    "tus_version": 412,
+    "not_a_video": 415,
+    "upload_locked": 423,
+    "checksum_unsupported": 400,
+    "checksum_mismatch": 460,
+}
+PHRASES = {460: "Checksum Mismatch"}
 HTTP_CODES = {
     401: "unauthenticated",
     404: "not_found",
@@ -63,7 +72,7 @@ class Problem(JSONResponse):
     ) -> None:
         body: dict[str, Any] = {
             "type": f"urn:mediamill:problem:{code}",
-            "title": HTTPStatus(status).phrase,
+            "title": PHRASES.get(status) or HTTPStatus(status).phrase,
             "status": status,
             "detail": detail,
             "code": code,
@@ -81,6 +90,8 @@ def status_of(error: MediamillError) -> int:
     """The HTTP status of an error of ours."""
     if error.code in UNAUTHENTICATED:
         return 401
+    if error.code in UPLOAD_STATUSES:
+        return UPLOAD_STATUSES[error.code]
     return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
 
 

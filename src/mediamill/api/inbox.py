@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from mediamill.inputs.model import MAX_IMAGE_BYTES
 from mediamill.inputs.spool import Spool, spool_folder
@@ -59,20 +59,35 @@ class RequestBody:
     def __init__(self, request: Request) -> None:
         self._receive = request.receive
         self._ended = False
+        self._waiting: asyncio.Timeout | None = None
+        self._waits_since = 0.0
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """ClientDisconnect: it broke off."""
         while not self._ended:
             try:
-                async with asyncio.timeout(STALL_SECONDS):
-                    message = await self._receive()
+                message = await self._wait()
             except TimeoutError:
-                raise HTTPException(408, f"nothing came for {STALL_SECONDS:.0f} seconds") from None
+                raise HTTPException(408, "nothing more came") from None
             if message["type"] == "http.disconnect":
                 self._ended = True
                 raise ClientDisconnect
             self._ended = not message.get("more_body", False)
             yield message.get("body", b"")
+
+    async def _wait(self) -> Message:
+        self._waits_since = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(STALL_SECONDS) as self._waiting:
+                return await self._receive()
+        finally:
+            self._waiting = None
+
+    def end_if_silent(self, seconds: float) -> None:
+        """Somebody else wants to go on in its place: a line that broke unnoticed is not waited for any longer."""
+        now = asyncio.get_running_loop().time()
+        if self._waiting is not None and now - self._waits_since >= seconds:
+            self._waiting.reschedule(now)
 
     async def skip(self) -> None:
         """Read on for a while for nothing: a connection that is closed on somebody who sends loses the answer."""
