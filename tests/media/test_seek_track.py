@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,5 @@ def test_anything_else_is_refused(text: str) -> None:
 @given(st.text(max_size=100), st.integers(0, 100))
 def test_any_text_is_read_or_refused(text: str, at: int) -> None:
     good = write_seek_track([Preview(0, 2500, "sprite-000.jpg", 0, 0, 160, 90)])
-    try:
+    with suppress(BadSeekTrackError):
         read_seek_track(good[:at] + text + good[at:])
-    except BadSeekTrackError as error:
-        assert error.message
