@@ -65,6 +65,17 @@ class Settings(BaseSettings):
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
     )
+    server: str | None = Field(
+        default=None,
+        description="Address of the server that `mediamill worker` works for (`https://host`), on a machine without "
+        "a database. Unset: it takes its jobs from the database.",
+    )
+    worker_key: SecretStr | None = Field(
+        default=None, description="Key of this worker, as `mediamill workers register` shows it once."
+    )
+    worker_file_limit_bytes: int = Field(
+        default=1024**3, gt=0, description="Largest single file that a remote worker may send to the server."
+    )
     child_idle_seconds: float = Field(
         default=300,
         gt=0,
@@ -162,6 +173,40 @@ class Settings(BaseSettings):
     )
     stub_video_seconds: float = Field(
         default=60, ge=0, description="How long the video stub pretends to work."
+    )
+
+    # videos
+    video_segment_seconds: float = Field(
+        default=4,
+        ge=1,
+        le=20,
+        description="Length of a segment of a stream, and so the finest step of a resume.",
+    )
+    video_preset: Literal[
+        "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower"
+    ] = Field(default="veryfast", description="Of the software encoder: slower gives smaller files.")
+    video_encoder: Literal["auto", "software", "nvenc", "qsv", "vaapi"] = Field(
+        default="auto",
+        description="Who encodes: `auto` takes a graphics card that works, else the processor.",
+    )
+    video_critical: str = Field(
+        default="lowest",
+        pattern="^(lowest|none|2160p|1440p|1080p|720p|480p|360p)$",
+        description="The quality without which a video fails: `lowest`, a name such as `720p`, or `none`.",
+    )
+    video_resume: bool = Field(
+        default=True, description="Another attempt goes on from the finished qualities and segments."
+    )
+    video_clean_partial: bool = Field(
+        default=True, description="What a video that failed for good had finished is deleted."
+    )
+    video_captions: bool = Field(
+        default=True, description="What is said in a video is written down when its stream is ready."
+    )
+    video_trash_keep_days: int = Field(
+        default=30,
+        ge=0,
+        description="How long deleted videos can be restored; 0: until the trash is emptied.",
     )
 
     # agents

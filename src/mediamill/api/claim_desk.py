@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from mediamill.api.deps import Deps
@@ -17,6 +18,7 @@ from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool, list_pools
 
 MOST_CLAIMERS = 10_000
+SAME = ("id", "kind", "pool", "owner", "subject_id", "mime_type", "attempts", "max_attempts")
 
 
 class Shown(Protocol):
@@ -35,8 +37,10 @@ class ClaimDesk:
         self._connection: RawConnection | None = None
         self._lock = asyncio.Lock()
 
-    async def claim(self, worker_id: int, names: Sequence[str], amount: int) -> list[tuple[ClaimedJob, Pool]]:
-        """Up to `amount` jobs, pool after pool; only pools whose processor can run anywhere."""
+    async def claim(
+        self, worker_id: int, names: Sequence[str], amount: int
+    ) -> tuple[list[tuple[ClaimedJob, Pool]], datetime | None]:
+        """Up to `amount` jobs, pool after pool; only pools whose processor can run anywhere. And the next due time."""
         async with self._deps.database.connection() as connection:
             worker = await workers.show_worker(connection, worker_id)
             pools = [pool for pool in await list_pools(connection) if pool.processor is not None]
@@ -44,11 +48,12 @@ class ClaimDesk:
             set(worker["pools"]) & set(names) if worker["pools"] and names else set(worker["pools"] or names)
         )
         claimed: list[tuple[ClaimedJob, Pool]] = []
+        due_at: datetime | None = None
         for pool in pools:
             if len(claimed) < amount and (pool.name in allowed or not (worker["pools"] or names)):
-                jobs = await self._claim(self._claimer(worker), pool, amount - len(claimed))
+                jobs, due_at = await self._claim(self._claimer(worker), pool, amount - len(claimed))
                 claimed += [(job, pool) for job in jobs]
-        return claimed
+        return claimed, due_at
 
     def _claimer(self, worker: dict[str, Any]) -> Claimer:
         engine, id_ = self._deps.engine, worker["id"]
@@ -60,13 +65,17 @@ class ClaimDesk:
             self._claimers.popitem(last=False)
         return claimer
 
-    async def _claim(self, claimer: Claimer, pool: Pool, amount: int) -> list[ClaimedJob]:
+    async def _claim(
+        self, claimer: Claimer, pool: Pool, amount: int
+    ) -> tuple[list[ClaimedJob], datetime | None]:
         database, engine = self._deps.database, self._deps.engine
         async with self._lock:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await connect_for_claims(database.url)
             try:
-                jobs, _ = await claim_with_chores(database, self._connection, engine, claimer, pool, amount)
+                jobs, due_at = await claim_with_chores(
+                    database, self._connection, engine, claimer, pool, amount
+                )
             except (*LOST, asyncio.CancelledError):
                 self._drop()
                 raise
@@ -74,7 +83,20 @@ class ClaimDesk:
         bound = [job for job in jobs if engine.kinds.find(job.kind).handler is not None]
         if bound:
             await settle.hand_back(database, engine, claimer.worker_id, bound)
-        return [job for job in jobs if job not in bound]
+        return [job for job in jobs if job not in bound], due_at
+
+    def for_wire(self, job: ClaimedJob, pool: Pool) -> dict[str, Any]:
+        """What a remote worker needs to run a job."""
+        return {
+            **{name: getattr(job, name) for name in ("token", *SAME)},
+            "payload": json.loads(job.payload_json),
+            "checkpoint": None if job.checkpoint_json is None else json.loads(job.checkpoint_json),
+            "keeps_files": self._deps.engine.kinds.find(job.kind).keeps_files,
+            "processor": pool.processor,
+            "timeout_seconds": pool.timeout_seconds,
+            "lease_seconds": pool.lease_seconds,
+            "memory_bytes": pool.memory_bytes,
+        }
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -104,25 +126,10 @@ async def holds(
 
 
 def _claimed(row: dict[str, Any], worker_id: int, token: int) -> ClaimedJob:
-    same = ("id", "kind", "pool", "owner", "subject_id", "mime_type", "attempts", "max_attempts")
     return ClaimedJob(
-        **{name: row[name] for name in same},
+        **{name: row[name] for name in SAME},
         token=token,
         worker_id=worker_id,
         payload_json=json.dumps(row["payload"]),
         checkpoint_json=None,
     )
-
-
-def claimed_for_wire(job: ClaimedJob, pool: Pool) -> dict[str, Any]:
-    """What a remote worker needs to run a job."""
-    same = ("id", "token", "kind", "pool", "owner", "subject_id", "mime_type", "attempts", "max_attempts")
-    return {
-        **{name: getattr(job, name) for name in same},
-        "payload": json.loads(job.payload_json),
-        "checkpoint": None if job.checkpoint_json is None else json.loads(job.checkpoint_json),
-        "processor": pool.processor,
-        "timeout_seconds": pool.timeout_seconds,
-        "lease_seconds": pool.lease_seconds,
-        "memory_bytes": pool.memory_bytes,
-    }

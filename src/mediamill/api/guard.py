@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 BODY_LIMIT_BYTES = 1_500_000
 # The routes that take large bodies; they stream them to disk and bound them themselves.
 UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages|/api/uploads(/[^/]+)?")
+WORKER_FILE = re.compile(r"/api/worker/jobs/[0-9]+/(kept|files)/.+", re.DOTALL)
 WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
 HOOK_PATH = re.compile(r"/api/telegram/[^/]+/webhook")  # Telegram shows the webhook's own secret there
 BRIDGE_PREFIX = "/api/bridge/whatsapp/"  # the only WebSocket; it asks for the bridge's secret itself
@@ -190,7 +191,8 @@ def _is_hook(scope: Scope) -> bool:
 
 
 def _is_upload(scope: Scope) -> bool:
-    return scope["method"] in ("POST", "PATCH") and UPLOAD_PATH.fullmatch(scope["path"]) is not None
+    paths = {"POST": UPLOAD_PATH, "PATCH": UPLOAD_PATH, "PUT": WORKER_FILE}.get(scope["method"])
+    return paths is not None and paths.fullmatch(scope["path"]) is not None
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -26,6 +26,8 @@ from mediamill.api import (
     pools,
     runs,
     worker,
+    worker_files,
+    worker_sessions,
     workers,
 )
 from mediamill.api.claim_desk import ClaimDesk
@@ -35,6 +37,7 @@ from mediamill.api.event_hub import EventHub
 from mediamill.api.guard import Guard, check_secret
 from mediamill.api.inbox import Inbox
 from mediamill.api.openapi import install_openapi
+from mediamill.api.wakes import WakeHub
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
@@ -57,6 +60,8 @@ ROUTERS = (
     runs.router,
     worker.door,
     worker.keyed,
+    worker_sessions.router,
+    worker_files.router,
     events.router,
     login.router,
 )
@@ -87,6 +92,7 @@ def create_api(
     server.state.deps = Deps(database, engine, enqueuer, settings, keeper, run_watch)
     server.state.event_hub = EventHub(database)
     server.state.claim_desk = ClaimDesk(server.state.deps)
+    server.state.wake_hub = WakeHub(database.url)
     server.state.inbox = Inbox(settings)
     install_errors(server)
     for router in ROUTERS:
@@ -103,6 +109,7 @@ async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
     yield
     await server.state.deps.run_watch.close()
     server.state.event_hub.close()
+    await server.state.wake_hub.close()
     server.state.claim_desk.close()
 
 
@@ -111,6 +118,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, server: FastAPI, settings: Settings) -> None:
         self._hub: EventHub = server.state.event_hub
+        self._wake_hub: WakeHub = server.state.wake_hub
         self._run_watch: RunWatch = server.state.deps.run_watch
         super().__init__(
             uvicorn.Config(
@@ -133,6 +141,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then the rest."""
         self._hub.close()
+        self._wake_hub.end_streams()
         self._run_watch.end_streams()
         await super().shutdown(sockets)
 

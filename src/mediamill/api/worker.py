@@ -6,23 +6,32 @@ changes nothing.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from mediamill.api.claim_desk import ClaimDesk, claimed_for_wire, holds
+from mediamill.api.claim_desk import ClaimDesk, holds
 from mediamill.api.deps import Wired
 from mediamill.api.sessions import bearer, is_secret
 from mediamill.db.connection import Connection
 from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
-from mediamill.engine.settle import Finish, encode_result
+from mediamill.engine.recovery.unknown_claims import release_unknown
+from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, RetryLaterError
+from mediamill.staging.inputs import end_input
+from mediamill.staging.received import check_named
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 BigId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+ON_THE_WAY_SECONDS = 60.0  # so long may the answer to a claim be on its way
 
 
 class RegistrationDeniedError(DeniedError):
@@ -31,21 +40,25 @@ class RegistrationDeniedError(DeniedError):
     code = "registration_denied"
 
 
-async def _worker_id(deps: Wired, authorization: Annotated[str | None, Header()] = None) -> int:
-    """Whose key it is; every route of the keyed router asks."""
+async def worker_of_request(
+    deps: Wired,
+    authorization: Annotated[str | None, Header()] = None,
+    x_worker_instance: Annotated[str | None, Header()] = None,
+) -> int:
+    """Whose key it is; every route but the first asks."""
     key = bearer(authorization)
     if key is None:
         raise workers.WorkerKeyInvalidError(
             "no worker key was sent", fix="send Authorization: Bearer <worker key>"
         )
     async with deps.database.connection() as connection:
-        return await workers.worker_of_key(connection, key)
+        return await workers.worker_of_key(connection, key, x_worker_instance)
 
 
-WorkerOfKey = Annotated[int, Depends(_worker_id)]
+WorkerOfKey = Annotated[int, Depends(worker_of_request)]
 
 door = APIRouter(prefix="/api/worker", tags=["worker"])
-keyed = APIRouter(prefix="/api/worker", tags=["worker"], dependencies=[Depends(_worker_id)])
+keyed = APIRouter(prefix="/api/worker", tags=["worker"], dependencies=[Depends(worker_of_request)])
 
 
 class _In(BaseModel):
@@ -69,13 +82,17 @@ class ClaimIn(_In):
 
 
 class Heartbeat(_In):
-    """A sign of life; `claims`: what is still being worked on, to extend its leases."""
+    """A sign of life; `claims`: what is still being worked on, to extend its leases.
+
+    `all_claims`: that is everything; whatever else is in the worker's name, it does not know of, and is put back.
+    """
 
     state: Literal["active", "idle", "busy", "paused", "offline"]
     hostname: Text | None = None
     current_job_id: BigId | None = None
     stats: dict[str, Any] = Field(default_factory=dict)
     claims: list[ClaimIn] = Field(default_factory=list, max_length=1000)
+    all_claims: bool = False
 
 
 class Wish(_In):
@@ -106,6 +123,13 @@ class Failed(ClaimIn):
     error: str = Field(min_length=1, max_length=100_000)
     permanent: bool = False
     traceback: str | None = Field(default=None, max_length=1_000_000)
+    notice: str | None = Field(default=None, max_length=10_000)
+
+
+class WrongType(ClaimIn):
+    """A job whose file is really of another type."""
+
+    mime_type: Text
 
 
 class Claims(_In):
@@ -147,12 +171,28 @@ async def heartbeat(deps: Wired, worker_id: WorkerOfKey, given: Heartbeat) -> di
             hostname=given.hostname,
         )
         held = await _extend(connection, worker_id, given.claims)
+    if given.all_claims:
+        await release_unknown(
+            deps.database,
+            deps.engine,
+            worker_id,
+            [claim.job_id for claim in given.claims],
+            older_than_seconds=max(ON_THE_WAY_SECONDS, 2 * deps.engine.heartbeat_seconds),
+        )
     return {
         "command": heard.command,
         "state": heard.state,
         "lost": [claim.job_id for claim in given.claims if claim.job_id not in held],
         "heartbeat_seconds": deps.engine.heartbeat_seconds,
     }
+
+
+@keyed.post("/extend")
+async def extend(deps: Wired, worker_id: WorkerOfKey, given: Claims) -> dict[str, list[int]]:
+    """Jobs that are still being worked on; which of the claims are lost."""
+    async with deps.database.transaction() as connection:
+        held = await _extend(connection, worker_id, given.claims)
+    return {"lost": [claim.job_id for claim in given.claims if claim.job_id not in held]}
 
 
 async def _extend(connection: Connection, worker_id: int, claims: Sequence[ClaimIn]) -> set[int]:
@@ -166,10 +206,11 @@ async def _extend(connection: Connection, worker_id: int, claims: Sequence[Claim
 
 @keyed.post("/claim")
 async def claim(request: Request, worker_id: WorkerOfKey, wish: Wish) -> dict[str, Any]:
-    """Jobs of pools that have a processor, each with all that a run needs."""
+    """Jobs of pools that have a processor, each with all that a run needs; and when the next one comes due."""
     desk: ClaimDesk = request.app.state.claim_desk
-    claimed = await desk.claim(worker_id, wish.pools, wish.amount)
-    return {"jobs": [claimed_for_wire(job, pool) for job, pool in claimed]}
+    claimed, due_at = await desk.claim(worker_id, wish.pools, wish.amount)
+    due_in = None if due_at is None else max(0.0, (due_at - datetime.now(UTC)).total_seconds())
+    return {"jobs": [desk.for_wire(job, pool) for job, pool in claimed], "due_in_seconds": due_in}
 
 
 @keyed.post("/progress")
@@ -192,11 +233,13 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
     async with deps.database.connection() as connection:
         found = await holds(connection, worker_id, [given])
     for jobs in found.values():
+        await asyncio.to_thread(check_named, deps.settings.data_folder, jobs[0], given.result)
         settled = await settle.finish_jobs(deps.database, deps.engine, worker_id, [Finish(jobs[0], result)])
         if given.job_id in settled.failed:
             await _fail(deps, worker_id, given, settled.failed[given.job_id])
             return {"job_id": given.job_id, "outcome": "failed"}
         if given.job_id in settled.done:
+            await _end_input(deps, jobs[0], keep=False)
             return {"job_id": given.job_id, "outcome": "completed"}
     raise ClaimLostError
 
@@ -205,15 +248,40 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
 async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
     """Another try, or the dead letter."""
     family = GiveUpError if given.permanent else RetryLaterError
-    await _fail(deps, worker_id, given, failure_of(family(given.error), given.traceback))
-    return {"job_id": given.job_id, "outcome": "failed"}
+    failure = replace(failure_of(family(given.error), given.traceback), notice=given.notice)
+    fate = await _fail(deps, worker_id, given, failure)
+    return {"job_id": given.job_id, "outcome": "failed", "dead": fate is settle.Fate.DEAD}
 
 
-async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -> None:
+async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -> settle.Fate:
     async with deps.database.transaction() as connection:
-        for pool, jobs in (await holds(connection, worker_id, [claim])).items():
-            if await settle.fail_job(connection, deps.engine, jobs[0], failure, pool):
-                return
+        for pool, (job, *_) in (await holds(connection, worker_id, [claim])).items():
+            fate = await settle.fail_job(connection, deps.engine, job, failure, pool)
+            if fate is settle.Fate.DEAD:
+                break
+            if fate:
+                return fate
+        else:
+            raise ClaimLostError
+    await _end_input(deps, job, keep=True)
+    return fate
+
+
+async def _end_input(deps: Wired, job: ClaimedJob, *, keep: bool) -> None:
+    """The file that was staged for it is not needed any more; what cannot be deleted now is left to the sweep."""
+    if deps.engine.kinds.find(job.kind).owns_input:
+        with contextlib.suppress(OSError):
+            payload = json.loads(job.payload_json)
+            await asyncio.to_thread(end_input, deps.settings.data_folder, payload, keep=keep)
+
+
+@keyed.post("/reroute")
+async def reroute(deps: Wired, worker_id: WorkerOfKey, given: WrongType) -> dict[str, Any]:
+    """To the pool of the file's real type; the attempt does not count."""
+    async with deps.database.transaction() as connection:
+        for jobs in (await holds(connection, worker_id, [given])).values():
+            if await settle.reroute_job(connection, deps.engine, Elsewhere(jobs[0], given.mime_type)):
+                return {"job_id": given.job_id, "outcome": "rerouted"}
     raise ClaimLostError
 
 

@@ -23,11 +23,16 @@ FOLDER = "derivatives"
 BATCH = 1_000
 
 
+def home_of(job: ClaimedJob) -> PurePosixPath:
+    """The folder of this claim, relative to the data folder."""
+    return PurePosixPath(FOLDER, f"{job.id % 1000:03}", f"{job.id}-{job.token}")
+
+
 def keep_files(
     data_folder: Path, job: ClaimedJob, scratch: Path, files: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """Move checked derivatives from the scratch folder; name -> path relative to the data folder, and size."""
-    home = PurePosixPath(FOLDER, f"{job.id % 1000:03}", f"{job.id}-{job.token}")
+    home = home_of(job)
     kept: dict[str, dict[str, Any]] = {}
     for name, path in files.items():
         target = data_folder / home / path
