@@ -32,6 +32,7 @@ from mediamill.staging import jobs as staging
 from mediamill.staging.quota import StagingRoom
 from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
+from mediamill.videos.jobs import video_kinds
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +94,10 @@ def _providers(app: App) -> Mapping[str, ProviderFactory]:
     }
 
 
-def all_kinds(more: Iterable[JobKind] = ()) -> Kinds:
+def all_kinds(settings: Settings, more: Iterable[JobKind] = ()) -> Kinds:
     """Every job kind that there is."""
-    return Kinds((*staging.KINDS, *conversations.KINDS, *scripted.KINDS, *chaos_kinds.KINDS, *more))
+    ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings))
+    return Kinds((*ours, *scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 @asynccontextmanager
@@ -123,7 +125,7 @@ async def open_app(
                 await until_there(lambda: upgrade(url))
             else:
                 await upgrade(url)
-            engine = Engine.from_settings(settings, all_kinds(kinds))
+            engine = Engine.from_settings(settings, all_kinds(settings, kinds))
             yield App.of(settings, database, engine)
         finally:
             await database.close()

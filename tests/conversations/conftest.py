@@ -183,7 +183,7 @@ async def send_media(
 async def ground(database: Database, tmp_path: Path) -> AsyncIterator[Ground]:
     """All that a bot needs."""
     settings = Settings(data=tmp_path, ingest_seconds=0.05)
-    engine = Engine.from_settings(settings, all_kinds())
+    engine = Engine.from_settings(settings, all_kinds(settings))
     made = Ground(database, engine, Enqueuer(engine.kinds), settings)
     yield made
     for keeper in made.keepers:

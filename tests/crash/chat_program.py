@@ -93,7 +93,7 @@ async def live(url: str, folder: Path) -> None:
     """Until every message is stored and answered; a network sends again what it has sent before."""
     database = await Database.open(url, connections=10)
     settings = Settings(data=folder, ingest_seconds=0.02)
-    engine = Engine.from_settings(settings, all_kinds())
+    engine = Engine.from_settings(settings, all_kinds(settings))
     enqueuer = Enqueuer(engine.kinds)
     keeper = BotKeeper(database, engine, enqueuer, settings, {"line": partial(Network, database)}, Echo())
     running = asyncio.create_task(keeper.run())

@@ -37,7 +37,7 @@ async def ground(
 ) -> AsyncIterator[Ground]:
     """All that a bot on Telegram needs."""
     settings = Settings(data=tmp_path, ingest_seconds=0.05, telegram_url=telegram.url)
-    app = App.of(settings, database, Engine.from_settings(settings, all_kinds()))
+    app = App.of(settings, database, Engine.from_settings(settings, all_kinds(settings)))
     await app.run_watch.start()
     made = Ground(app, telegram)
     yield made

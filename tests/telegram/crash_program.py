@@ -67,7 +67,7 @@ async def live(url: str, folder: Path, telegram_url: str) -> None:
     setattr(poll, "POLL_SECONDS", 0.2)  # noqa: B010 - a whole number elsewhere
     database = await Database.open(url, connections=12)
     settings = Settings(data=folder, ingest_seconds=0.02, telegram_url=telegram_url)
-    app = App.of(settings, database, Engine.from_settings(settings, all_kinds()))
+    app = App.of(settings, database, Engine.from_settings(settings, all_kinds(settings)))
     keeper = make_keeper(app)
     await app.run_watch.start()
     running = asyncio.create_task(keeper.run())

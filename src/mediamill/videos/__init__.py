@@ -1,0 +1,1 @@
+"""Videos: uploads, adaptive streams, captions; their rows, and the jobs that move them."""

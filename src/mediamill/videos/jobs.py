@@ -1,0 +1,234 @@
+"""The job kinds of videos, and how a video moves with its job: always in the job's own transaction."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from mediamill.db.connection import Connection
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.kinds import JobKind, Kinds
+from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.errors import GiveUpError
+from mediamill.media.hls import MASTER
+from mediamill.processors.audio.captions import write_captions
+from mediamill.processors.models.contract import Segment
+from mediamill.settings import Settings
+from mediamill.staging.kept import Kept, adopt_files, forget_kept, kept_folder
+from mediamill.videos.again import enqueue_captions, retranscode_of
+from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder
+from mediamill.videos.publish import bring_back, publish
+from mediamill.videos.store import queries
+from mediamill.videos.trash import remove_later
+
+STATES = ("pending", "in_progress", "completed", "failed", "skipped")
+ERROR_CHARACTERS = 500
+SEGMENTS_BYTES = 64 << 20
+
+
+class VideoGoneError(GiveUpError):
+    """The video was erased."""
+
+    code = "video_gone"
+
+
+def video_kinds(settings: Settings) -> tuple[JobKind, ...]:
+    """The kinds, for a process with these settings."""
+    data = settings.data_folder
+    return (
+        JobKind(
+            TRANSCODE,
+            on_claimed=partial(begin, data),
+            on_completed=partial(complete, settings),
+            on_failed=partial(give_up, settings),
+            on_released=release,
+            on_progress=note_progress,
+            keeps_files=True,
+            local=True,
+            description="Makes the adaptive stream of a video: every quality that its size allows, with sound, "
+            "poster and previews for seeking. Finished segments are kept, so that another worker can go on from them.",
+        ),
+        JobKind(
+            TRANSCRIBE,
+            on_completed=partial(keep_transcript, data),
+            on_failed=note_no_transcript,
+            local=True,
+            description="Writes down what is said in a video: its transcript, and captions for the player.",
+        ),
+    )
+
+
+async def begin(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Claimed: the video is processing; what is to be made anew goes now, and what stays goes with the job."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is None:
+            raise VideoGoneError
+        await bring_back(data_folder, video["id"], job.job_id)
+        wish = retranscode_of(dict(job.payload))
+        if wish:
+            await _clear(connection, data_folder, video, job, wish)
+        await _move(connection, video["id"], "processing", None)
+
+
+async def _clear(
+    connection: Connection, data_folder: Path, video: Record, job: Moved, wish: Mapping[str, Any]
+) -> None:
+    """Rows only: the files go with their folder, when the new stream takes its place."""
+    video_id, named = video["id"], wish.get("qualities")
+    await queries.drop_qualities.run(connection, video_id=video_id, qualities=named)
+    await queries.drop_files.run(connection, video_id=video_id, qualities=named)
+    if wish.get("transcript"):
+        await queries.forget_captions.run(connection, id=video_id)
+    if named is None:
+        await queries.forget_output.run(connection, id=video_id)
+    elif video["output"] is not None:
+        rows = await queries.list_files.rows(connection, video_id=video_id)
+        stay = [
+            Kept(row["name"], row["bytes"], row["sha256"].hex(), json.loads(row["facts"]))
+            for row in rows
+            if row["name"] != MASTER
+        ]
+        source = output_folder(data_folder, video_id, video["output"])
+        await adopt_files(connection, data_folder, job.job_id, source, stay)
+
+
+async def complete(settings: Settings, connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Done: what was made is shown, and its sound is to be written down."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is None:  # erased meanwhile: what was made is swept
+            await forget_kept(connection, [job.job_id])
+            continue
+        made = await publish(connection, settings.data_folder, video, job)
+        if made.has_audio and settings.video_captions and video["captions_state"] == "none":
+            await enqueue_captions(connection, Enqueuer(Kinds([JobKind(TRANSCRIBE)])), video["id"])
+        await queries.tell.run(connection, id=video["id"])
+
+
+async def give_up(settings: Settings, connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Failed for good."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is None:
+            continue
+        error = (job.error or job.reason or "failed")[:ERROR_CHARACTERS]
+        await queries.stop_qualities.run(connection, video_id=video["id"], state="failed", error=error)
+        await _move(connection, video["id"], "failed", error)
+        if settings.video_clean_partial:
+            await forget_kept(connection, [job.job_id])
+            remove_later(connection, kept_folder(settings.data_folder, job.job_id))
+
+
+async def release(connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Back in the queue: another worker will go on."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is not None:
+            await queries.stop_qualities.run(connection, video_id=video["id"], state="pending", error=None)
+            error = None if job.error is None else job.error[:ERROR_CHARACTERS]
+            await _move(connection, video["id"], "pending", error)
+
+
+async def note_progress(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
+    """How far each quality is, as the worker says; what makes no sense is left out."""
+    video_id = _id_of(job.subject_id)
+    if video_id is None or await queries.lock_video.row(connection, id=video_id) is None:
+        return
+    for quality in QUALITIES:
+        told = parts.get(quality)
+        if isinstance(told, Mapping) and told.get("state") in STATES:
+            error = told.get("error")
+            await queries.note_quality.run(
+                connection,
+                video_id=video_id,
+                quality=quality,
+                state=told["state"],
+                segments_total=_count(told.get("segments_total")),
+                segments_done=_count(told.get("segments_done")),
+                percent=_percent(told.get("percent")),
+                error=None if error is None else str(error)[:ERROR_CHARACTERS].replace("\0", ""),
+            )
+
+
+async def keep_transcript(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+    """What was heard; nothing said is no failure."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is None:
+            continue
+        segments = _segments(data_folder, job)
+        language = job.result.get("language") if isinstance(job.result, Mapping) else None
+        language = language if isinstance(language, str) else None
+        text = " ".join(segment.text.strip() for segment in segments)
+        told = [{"start": one.start_seconds, "end": one.end_seconds, "text": one.text} for one in segments]
+        await queries.keep_captions.run(
+            connection,
+            id=video["id"],
+            captions=write_captions(segments, language) if segments else None,
+            transcript=json.dumps({"language": language, "text": text, "segments": told}),
+            state="ready" if segments else "silent",
+            error=None,
+        )
+        await queries.tell.run(connection, id=video["id"])
+
+
+async def note_no_transcript(connection: Connection, jobs: Sequence[Moved]) -> None:
+    """The captions failed; the video plays without."""
+    for job in jobs:
+        video = await _lock(connection, job)
+        if video is not None:
+            error = (job.error or job.reason or "failed")[:ERROR_CHARACTERS]
+            await queries.keep_captions.run(
+                connection, id=video["id"], captions=None, transcript=None, state="failed", error=error
+            )
+            await queries.tell.run(connection, id=video["id"])
+
+
+def _segments(data_folder: Path, job: Moved) -> list[Segment]:
+    """From the result, or from the file that a long one was written to. Either may be anybody's."""
+    result = job.result if isinstance(job.result, Mapping) else {}
+    found = result.get("segments") or []
+    files = result.get("files")
+    path = files.get("segments.json", {}).get("path") if isinstance(files, Mapping) else None
+    if not found and isinstance(path, str):
+        own = rf"derivatives/\d{{3}}/{job.job_id}-\d+/segments\.json"
+        if re.fullmatch(own, path) and (data_folder / path).stat().st_size <= SEGMENTS_BYTES:
+            found = json.loads((data_folder / path).read_text(encoding="utf-8"))
+    return [
+        Segment(float(one["start"]), float(one["end"]), str(one["text"]).replace("\0", ""))
+        for one in found
+        if isinstance(one, Mapping) and {"start", "end", "text"} <= one.keys()
+    ]
+
+
+async def _move(connection: Connection, video_id: UUID, state: str, error: str | None) -> None:
+    await queries.move.run(connection, id=video_id, state=state, error=error)
+    await queries.tell.run(connection, id=video_id)
+
+
+async def _lock(connection: Connection, job: Moved) -> Record | None:
+    video_id = _id_of(job.subject_id)
+    return None if video_id is None else await queries.lock_video.row(connection, id=video_id)
+
+
+def _id_of(subject_id: str | None) -> UUID | None:
+    try:
+        return UUID(subject_id or "")
+    except ValueError:
+        return None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 1_000_000_000 else None
+
+
+def _percent(value: Any) -> float | None:
+    return min(100.0, max(0.0, float(value))) if isinstance(value, int | float) else None

@@ -1,0 +1,84 @@
+"""Looking at videos: the list, and one with all there is to know of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from mediamill.db.connection import Connection
+from mediamill.videos.model import QUALITIES, UnknownVideoError, is_id
+from mediamill.videos.store import queries
+
+
+async def find_video(connection: Connection, who: str | UUID) -> UUID:
+    """By id or slug."""
+    text = str(who)
+    found = await queries.find_id.value(connection, id=UUID(text) if is_id(text) else None, slug=text)
+    if found is None:
+        raise UnknownVideoError(f"there is no video {text[:100]!r}", fix="mediamill videos list shows them")
+    return UUID(str(found))
+
+
+async def list_videos(
+    connection: Connection,
+    *,
+    state: str | None = None,
+    category: str | None = None,
+    words: str | None = None,
+    trash: bool = False,
+    before: UUID | None = None,
+    amount: int = 50,
+) -> list[dict[str, Any]]:
+    """Newest first, each with its qualities."""
+    rows = await queries.list_videos.rows(
+        connection, state=state, category=category, words=words, trash=trash, before=before, amount=amount
+    )
+    qualities = await _qualities(connection, [row["id"] for row in rows])
+    return [{**_plain(row), "qualities": qualities.get(row["id"], [])} for row in rows]
+
+
+async def show_video(connection: Connection, who: str | UUID) -> dict[str, Any]:
+    """One video, by id or slug."""
+    video_id = await find_video(connection, who)
+    row = await queries.show_video.row(connection, id=video_id)
+    if row is None:
+        raise UnknownVideoError(f"there is no video {who}")
+    qualities = await _qualities(connection, [video_id])
+    return {**_plain(row), "qualities": qualities.get(video_id, [])}
+
+
+async def show_transcript(connection: Connection, video_id: UUID) -> dict[str, Any]:
+    """What is said in a video: `captions` as WebVTT, `transcript` with its segments; both None while there are none."""
+    row = await queries.transcript_of.row(connection, id=video_id)
+    if row is None:
+        raise UnknownVideoError(f"there is no video {video_id}")
+    return {**dict(row), "transcript": None if row["transcript"] is None else json.loads(row["transcript"])}
+
+
+async def list_categories(connection: Connection) -> list[dict[str, Any]]:
+    """With the number of videos in each."""
+    return [dict(row) for row in await queries.list_categories.rows(connection)]
+
+
+async def _qualities(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, list[dict[str, Any]]]:
+    found: dict[UUID, list[dict[str, Any]]] = {}
+    for row in await queries.list_qualities.rows(connection, ids=list(ids)):
+        found.setdefault(row["video_id"], []).append(
+            {name: value for name, value in row.items() if name != "video_id"}
+        )
+    for rows in found.values():
+        rows.sort(key=lambda row: QUALITIES.index(row["quality"]) if row["quality"] in QUALITIES else 99)
+    return found
+
+
+def _plain(row: Record) -> dict[str, Any]:
+    """The row, its JSON read, without the long texts."""
+    told = {name: value for name, value in row.items() if name not in ("captions", "transcript")}
+    for name in ("warnings", "retranscode"):
+        if isinstance(told.get(name), str):
+            told[name] = json.loads(told[name])
+    return {**told, "id": str(row["id"])}

@@ -1,0 +1,139 @@
+"""A ladder is done: its files are checked as a whole, put in place by one rename, and shown.
+
+The rename happens inside the transaction that ends the job. A crash between the two leaves the folder in its new place
+while the job runs on: whoever claims it next brings the folder back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+from asyncpg import Record
+
+from mediamill.db.connection import Connection
+from mediamill.engine.model import Moved
+from mediamill.errors import RetryLaterError
+from mediamill.media.hls import check_output
+from mediamill.staging.kept import forget_kept, kept_folder, list_kept, sizes_of
+from mediamill.videos.model import QUALITIES, Made, output_folder, read_made
+from mediamill.videos.store import queries
+from mediamill.videos.trash import remove_later
+
+PLAYLIST_BYTES = 4 << 20
+MOST_FAULTS = 5
+
+
+class BadOutputError(RetryLaterError):
+    """The files of a stream are not whole."""
+
+    code = "bad_output"
+
+
+async def publish(connection: Connection, data_folder: Path, video: Record, job: Moved) -> Made:
+    """Show what the job made; what was shown before goes when the transaction has ended."""
+    made = read_made(job.result)
+    video_id: UUID = video["id"]
+    kept, target = kept_folder(data_folder, job.job_id), output_folder(data_folder, video_id, job.job_id)
+    await bring_back(data_folder, video_id, job.job_id)
+    files = {one.name: one for one in await list_kept(connection, data_folder, job.job_id)}
+    sizes = {name: one.bytes for name, one in files.items()}
+    faults = await asyncio.to_thread(check_output, sizes, lambda name: _read(kept / name))
+    if faults:
+        raise BadOutputError("the stream is not whole: " + "; ".join(faults[:MOST_FAULTS]))
+    await queries.drop_files.run(connection, video_id=video_id, qualities=None)
+    await queries.put_files.run(connection, video_id=video_id, job_id=job.job_id)
+    await forget_kept(connection, [job.job_id])
+    by_quality: dict[str, int] = {}
+    for one in files.values():
+        quality = one.name.partition(".")[0].partition("-")[0]
+        by_quality[quality] = by_quality.get(quality, 0) + one.bytes
+    await _settle_qualities(connection, video_id, made, by_quality)
+    failed = [quality.name for quality in made.qualities if quality.state != "completed"]
+    await queries.drop_files.run(connection, video_id=video_id, qualities=failed)
+    await queries.publish.run(
+        connection,
+        id=video_id,
+        duration_seconds=made.duration_seconds,
+        width=made.width,
+        height=made.height,
+        frame_rate=made.frame_rate,
+        hdr=made.hdr,
+        has_audio=made.has_audio,
+        warnings=json.dumps(made.warnings[:100]),
+        output=job.job_id,
+        output_bytes=sum(sizes.values()),
+        captions_state=video["captions_state"] if made.has_audio else "silent",
+    )
+    await asyncio.to_thread(_move, kept, target, set(files))
+    if video["output"] is not None and video["output"] != job.job_id:
+        remove_later(connection, output_folder(data_folder, video_id, video["output"]))
+    return made
+
+
+async def bring_back(data_folder: Path, video_id: UUID, job_id: int) -> None:
+    """The folder of a job whose completion was cut off after the rename."""
+    kept, target = kept_folder(data_folder, job_id), output_folder(data_folder, video_id, job_id)
+    await asyncio.to_thread(_bring_back, kept, target)
+
+
+async def _settle_qualities(
+    connection: Connection, video_id: UUID, made: Made, by_quality: Mapping[str, int]
+) -> None:
+    await queries.drop_qualities.run(
+        connection, video_id=video_id, qualities=[name for name in QUALITIES if name not in _names(made)]
+    )
+    for quality in made.qualities:
+        if quality.name not in QUALITIES:
+            continue
+        size = by_quality.get(quality.name)
+        done = quality.state == "completed" and size is not None
+        await queries.settle_quality.run(
+            connection,
+            video_id=video_id,
+            quality=quality.name,
+            state="completed" if done else "skipped" if quality.state == "skipped" else "failed",
+            width=quality.width,
+            height=quality.height,
+            segments=quality.segments,
+            bytes=size if done else None,
+            bitrate=round(8 * size / max(made.duration_seconds, 0.1)) if done and size else None,
+            codecs=quality.codecs,
+            error=quality.error,
+        )
+
+
+def _names(made: Made) -> set[str]:
+    return {quality.name for quality in made.qualities}
+
+
+def _read(path: Path) -> str:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        return file.read(PLAYLIST_BYTES + 1)[:PLAYLIST_BYTES].decode("utf-8", "replace")
+
+
+def _move(kept: Path, target: Path, names: set[str]) -> None:
+    """Nothing but the files that are known, then one rename."""
+    for name in sizes_of(kept).keys() - names:
+        (kept / name).unlink(missing_ok=True)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.exists():  # left by an attempt that was cut off
+        shutil.rmtree(target)
+    kept.rename(target)
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _bring_back(kept: Path, target: Path) -> None:
+    if target.is_dir() and not any(name for name in sizes_of(kept) if not name.startswith(".")):
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.rename(kept)

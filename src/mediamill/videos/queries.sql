@@ -1,0 +1,151 @@
+-- Videos. The state of a video is written only by the hooks of its job, in the job's own transaction; the first line of each
+-- hook locks the row of the video, so that deleting it and publishing it come one after the other.
+
+-- name: add_video
+insert into videos (id, slug, title, description, category, source_name, source_bytes, mime_type)
+values (:id, :slug, :title, :description, :category, :source_name, :source_bytes, :mime_type)
+on conflict do nothing returning id;
+
+-- name: tell!
+insert into events (topic, subject, data)
+select 'video.changed', id::text, jsonb_build_object('id', id, 'slug', slug, 'state', state,
+    'captions_state', captions_state, 'deleted', deleted_at is not null)
+from videos where id = :id;
+
+-- name: tell_gone!
+insert into events (topic, subject, data)
+values ('video.changed', :id::text, jsonb_build_object('id', :id::text, 'state', 'gone'));
+
+-- name: lock_video
+select * from videos where id = :id for update;
+
+-- name: find_id
+select id from videos where id = :id::uuid or slug = :slug;
+
+-- name: show_video
+select v.*, j.id as job_id, j.state as job_state, j.step, j.percent, j.attempts, j.max_attempts, j.worker_name,
+    j.started_at, j.error as job_error, d.id as dead_job_id, r.payload -> 'retranscode' as retranscode
+from videos v
+left join lateral (select * from jobs where subject_id = v.id::text and kind = 'video.transcode'
+    order by id desc limit 1) j on true
+left join lateral (select id from dead_jobs where subject_id = v.id::text and kind = 'video.transcode'
+    order by id desc limit 1) d on true
+left join lateral (select payload from jobs where id = j.id) r on true
+where v.id = :id;
+
+-- name: list_videos
+select v.id, v.slug, v.title, v.category, v.state, v.error, v.source_bytes, v.duration_seconds, v.width, v.height,
+    v.output, v.output_bytes, v.captions_state, v.created_at, v.ready_at, v.deleted_at, j.id as job_id,
+    j.state as job_state, j.step, j.percent, j.worker_name
+from videos v
+left join lateral (select * from jobs where subject_id = v.id::text and kind = 'video.transcode'
+    order by id desc limit 1) j on true
+where (v.deleted_at is not null) = :trash
+    and (:state::text is null or v.state = :state)
+    and (:category::text is null or v.category = :category)
+    and (:words::text is null or to_tsvector('simple', v.title || ' ' || v.description || ' ' || v.category || ' '
+        || coalesce(v.transcript ->> 'text', '')) @@ websearch_to_tsquery('simple', :words))
+    and (:before::uuid is null or (v.created_at, v.id) < (select b.created_at, b.id from videos b where b.id = :before))
+order by v.created_at desc, v.id desc limit :amount;
+
+-- name: list_categories
+select category, count(*) as videos from videos where deleted_at is null and category <> '' group by category order by category;
+
+-- name: list_qualities
+select * from video_qualities where video_id = any (:ids::uuid[]);
+
+-- name: edit_video
+update videos set title = coalesce(:title, title), description = coalesce(:description, description),
+    category = coalesce(:category, category), slug = coalesce(:slug, slug), updated_at = now()
+where id = :id returning id;
+
+-- name: move!
+update videos set state = :state, error = :error, updated_at = now() where id = :id;
+
+-- name: publish!
+update videos set state = 'ready', error = null, duration_seconds = :duration_seconds, width = :width, height = :height,
+    frame_rate = :frame_rate, hdr = :hdr, has_audio = :has_audio, warnings = :warnings::jsonb, output = :output,
+    output_bytes = :output_bytes, captions_state = :captions_state, updated_at = now(), ready_at = now()
+where id = :id;
+
+-- name: forget_output!
+-- Nothing of it is shown any more.
+update videos set output = null, output_bytes = null, updated_at = now() where id = :id;
+
+-- name: forget_captions!
+update videos set captions = null, transcript = null, captions_state = 'none', captions_error = null where id = :id;
+
+-- name: keep_captions!
+update videos set captions = :captions, transcript = :transcript::jsonb, captions_state = :state, captions_error = :error,
+    updated_at = now()
+where id = :id;
+
+-- name: note_quality!
+insert into video_qualities as q (video_id, quality, state, segments_total, segments_done, percent, error, started_at, ended_at)
+values (:video_id, :quality, :state, :segments_total, coalesce(:segments_done, 0), coalesce(:percent, 0), :error,
+    case when :state in ('in_progress', 'completed', 'failed') then now() end,
+    case when :state in ('completed', 'failed', 'skipped') then now() end)
+on conflict (video_id, quality) do update
+set state = excluded.state, segments_total = coalesce(excluded.segments_total, q.segments_total),
+    segments_done = greatest(excluded.segments_done, 0), percent = excluded.percent, error = excluded.error,
+    started_at = coalesce(q.started_at, excluded.started_at),
+    ended_at = case when excluded.ended_at is null then null else coalesce(q.ended_at, excluded.ended_at) end;
+
+-- name: settle_quality!
+insert into video_qualities as q (video_id, quality, state, width, height, segments_total, segments_done, percent, bytes,
+    bitrate, codecs, error, started_at, ended_at)
+values (:video_id, :quality, :state, :width, :height, :segments, coalesce(:segments, 0),
+    case when :state = 'completed' then 100 else 0 end, :bytes, :bitrate, :codecs, :error, null, now())
+on conflict (video_id, quality) do update
+set state = excluded.state, width = excluded.width, height = excluded.height, segments_total = excluded.segments_total,
+    segments_done = excluded.segments_done, percent = excluded.percent, bytes = excluded.bytes, bitrate = excluded.bitrate,
+    codecs = excluded.codecs, error = excluded.error, ended_at = coalesce(q.ended_at, now());
+
+-- name: drop_qualities!
+delete from video_qualities where video_id = :video_id and (:qualities::text[] is null or quality = any (:qualities));
+
+-- name: stop_qualities!
+-- The job is over: what was in the middle of something is not any more.
+update video_qualities set state = :state, ended_at = now(), error = :error
+where video_id = :video_id and state in ('pending', 'in_progress');
+
+-- name: list_files
+select name, bytes, sha256, facts from video_files where video_id = :video_id order by name;
+
+-- name: output_of
+select output from videos where id = :id;
+
+-- name: transcript_of
+select captions, transcript, captions_state, captions_error from videos where id = :id;
+
+-- name: find_file
+select f.bytes, f.sha256, v.output, v.deleted_at from video_files f join videos v on v.id = f.video_id
+where f.video_id = :video_id and f.name = :name;
+
+-- name: drop_files!
+delete from video_files where video_id = :video_id and (:qualities::text[] is null or split_part(split_part(name, '.', 1), '-', 1) = any (:qualities));
+
+-- name: put_files!
+insert into video_files (video_id, name, bytes, sha256, facts)
+select :video_id, f.name, f.bytes, f.sha256, f.facts from kept_files f where f.job_id = :job_id;
+
+-- name: open_jobs
+-- What is under way for a video: jobs that are not at their end.
+select id, kind, state, payload from jobs where subject_id = :video_id::text and kind in ('video.transcode', 'video.transcribe');
+
+-- name: dead_jobs
+select id, kind from dead_jobs where subject_id = :video_id::text and kind in ('video.transcode', 'video.transcribe')
+order by id desc;
+
+-- name: set_deleted
+update videos set deleted_at = case when :deleted then now() end, updated_at = now()
+where id = :id and (deleted_at is not null) <> :deleted returning id;
+
+-- name: erase_video
+delete from videos where id = :id and deleted_at is not null returning id;
+
+-- name: old_trash
+select id from videos where deleted_at < now() - make_interval(days => :keep_days) order by deleted_at limit :batch;
+
+-- name: known_videos
+select id from videos where id = any (:ids::uuid[]);
