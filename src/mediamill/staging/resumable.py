@@ -15,7 +15,9 @@ import stat
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from mediamill.errors import ConflictError, InvalidError, NotFoundError, QuotaExceededError, UnavailableError
@@ -75,6 +77,13 @@ def part_path(data_folder: Path, upload_id: UUID) -> Path:
     return data_folder / FOLDER / str(upload_id)
 
 
+class PartFacts(NamedTuple):
+    """How much has come, and when the last of it did."""
+
+    size: int
+    changed_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part file that is ours alone while it is held."""
@@ -92,30 +101,40 @@ class Part:
         os.ftruncate(self.descriptor, size)
         _note(self.path).unlink(missing_ok=True)
 
-    def delete(self) -> None:
+    async def delete(self) -> None:
         """It is not wanted any more."""
+        await _to_its_end(asyncio.to_thread(self._delete))
+
+    async def move(self, target: Path) -> None:
+        """It is whole: on the disk first, then under its name, then the names on the disk."""
+        await _to_its_end(asyncio.to_thread(self._move, target))
+
+    def _delete(self) -> None:
         self.path.unlink(missing_ok=True)
         _note(self.path).unlink(missing_ok=True)
 
-    def move(self, target: Path) -> None:
-        """It is whole: on the disk first, then under its name, then the names on the disk."""
-        os.fsync(self.descriptor)
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.replace(target)
-        for folder in (target.parent, target.parent.parent, self.path.parent):
-            _sync_folder(folder)
+    def _move(self, target: Path) -> None:
+        with _told_as_ours():
+            os.fsync(self.descriptor)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.replace(target)
+            for folder in (target.parent, target.parent.parent, self.path.parent):
+                _sync_folder(folder)
 
 
-def create_part(data_folder: Path, upload_id: UUID) -> None:
+async def create_part(data_folder: Path, upload_id: UUID) -> None:
     """Empty. It must not be there."""
-    path = part_path(data_folder, upload_id)
+    await _to_its_end(asyncio.to_thread(_create, part_path(data_folder, upload_id)))
+
+
+def _create(path: Path) -> None:
     with _told_as_ours():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         _sync_folder(path.parent)
 
 
-def part_size(data_folder: Path, upload_id: UUID) -> int | None:
+def part_facts(data_folder: Path, upload_id: UUID) -> PartFacts | None:
     """How much has come; None: there is no such file. Asked while somebody writes, it may be more already."""
     path = part_path(data_folder, upload_id)
     try:
@@ -123,7 +142,8 @@ def part_size(data_folder: Path, upload_id: UUID) -> int | None:
     except FileNotFoundError:
         return None
     _check_ours(facts)
-    return min(facts.st_size, _checked(path, facts.st_size))
+    size = min(facts.st_size, _checked(path, facts.st_size))
+    return PartFacts(size, datetime.fromtimestamp(facts.st_mtime, UTC))
 
 
 @contextmanager

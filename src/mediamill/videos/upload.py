@@ -1,0 +1,354 @@
+"""Uploads: a file comes in pieces, and once it is whole it becomes a video with its job, exactly once.
+
+The steps of the end are: on the disk, looked at, moved to the video's folder, and then one transaction with the video,
+its job and the end of the upload. Whoever is killed between two of them leaves what tells the next, by whichever
+request or sweep it comes, how to go on: a part file that is whole, or a source without a finished row. The part's lock
+keeps two from moving it, the row's lock from making two videos. The video has the id of its upload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path, PureWindowsPath
+from uuid import UUID, uuid4
+
+from asyncpg import Record
+
+from mediamill.db.connection import Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.errors import ConflictError, InvalidError
+from mediamill.media.sniff import UNKNOWN, Sniffed, sniff, sniff_file
+from mediamill.settings import Settings
+from mediamill.staging.put import EmptyUploadError, UploadTooLargeError
+from mediamill.staging.quota import StorageFullError
+from mediamill.staging.resumable import (
+    BeyondLengthError,
+    OffsetMismatchError,
+    Part,
+    PartMissingError,
+    UploadLockedError,
+    append,
+    check_room,
+    create_part,
+    hold_part,
+    part_facts,
+)
+from mediamill.videos.add import add_video
+from mediamill.videos.model import (
+    NewVideo,
+    clean_fact,
+    video_folder,
+)
+from mediamill.videos.upload_store import queries
+
+log = logging.getLogger(__name__)
+
+MEDIA = ("video/", "audio/")
+NAME_CHARACTERS = 200
+LOOK_BYTES = 64 * 1024
+LOCK_SECONDS, LOCK_TRIES = 0.1, 20  # a line that was just cut off lets go of its upload in a moment
+MOST_CHARACTERS = {
+    "title": 200,
+    "description": 10_000,
+    "category": 100,
+    "fingerprint": 500,
+    "filename": 1_000,
+}
+
+
+class NotAVideoError(InvalidError):
+    """This is neither a video nor sound."""
+
+    code = "not_a_video"
+
+
+class UploadFinishedError(ConflictError):
+    """The upload is a video already."""
+
+    code = "upload_finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """How far it is. `finished`: it is a video, with the same id."""
+
+    id: UUID
+    bytes: int
+    offset: int
+    metadata: Mapping[str, str]
+    expires_at: datetime
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """Everything that can be done with uploads. Each verb opens its own transactions: their steps are also on disk."""
+
+    database: Database
+    enqueuer: Enqueuer
+    settings: Settings
+
+    async def create(self, length: int, metadata: Mapping[str, str]) -> Upload:
+        """A new one; or, with a fingerprint and length that an unfinished one has, that one."""
+        said = check_metadata(metadata)
+        self._check_length(length)
+        while True:
+            upload_id = uuid4()
+            await create_part(self._data, upload_id)  # before its row: a row without a file is dead
+            row = await self._add(upload_id, length, said)
+            with hold_part(self._data, upload_id) as part:
+                if row["id"] != upload_id:
+                    await part.delete()
+                else:
+                    await self._check_room(part, upload_id, length)
+            try:
+                return await self.show(row["id"])
+            except PartMissingError:
+                continue  # it has just ended, and there is no row any more
+
+    async def show(self, upload_id: UUID) -> Upload:
+        """How far it is. One that is whole is finished first."""
+        row = await self._row(upload_id)
+        facts = part_facts(self._data, upload_id)
+        if row["finished_at"] is None and (facts is None or facts.size == row["bytes"]):
+            return await self.finish(row)
+        return self._as_upload(row)
+
+    async def append(
+        self,
+        upload_id: UUID,
+        offset: int,
+        chunks: AsyncIterable[bytes],
+        *,
+        announced_bytes: int | None = None,
+        sha256: bytes | None = None,
+    ) -> Upload:
+        """What comes, behind what there is. With the last byte it becomes a video."""
+        row = await self._row(upload_id)
+        if row["finished_at"] is None and offset + (announced_bytes or 0) > row["bytes"]:
+            raise BeyondLengthError(fix="begin a new upload, with the length that it has")
+        try:
+            async with self._hold(upload_id) as part:
+                row = await self._touch(upload_id)
+                await self._append(part, row, offset, chunks, sha256)
+        except PartMissingError:
+            row = await self._row(upload_id)
+            if offset != row["bytes"]:
+                raise OffsetMismatchError("all of the upload has come already") from None
+        whole = part_facts(self._data, upload_id) is None
+        return await self._register(row) if whole and row["finished_at"] is None else self._as_upload(row)
+
+    async def finish(self, row: Record) -> Upload:
+        """Whatever is left to be done for one that is whole. If somebody else is at it, it is shown as it is."""
+        try:
+            with hold_part(self._data, row["id"]) as part:
+                if part.size < row["bytes"]:
+                    return self._as_upload(row)
+                await self._place(part, row["id"])
+        except PartMissingError:
+            pass  # moved before, or never there
+        except UploadLockedError:
+            return self._as_upload(row)
+        return await self._register(row)
+
+    async def terminate(self, upload_id: UUID) -> None:
+        """It is not wanted any more; nothing of it is left."""
+        row = await self._row(upload_id)
+        try:
+            async with self._hold(upload_id) as part:
+                if part.size < row["bytes"]:
+                    await self._drop(part, upload_id)
+                    return
+        except PartMissingError:
+            pass
+        with suppress(NotAVideoError):
+            await self.show(upload_id)
+            raise UploadFinishedError(fix=f"delete the video: mediamill videos delete {upload_id}")
+
+    async def expire(self, row: Record) -> bool:
+        """If nobody went on with it for long enough. UploadLockedError: somebody does."""
+        with hold_part(self._data, row["id"]) as part:
+            if part.size < row["bytes"] and self._as_upload(row).expires_at < datetime.now(UTC):
+                await self._drop(part, row["id"])
+                return True
+        return False
+
+    async def _append(
+        self, part: Part, row: Record, offset: int, chunks: AsyncIterable[bytes], sha256: bytes | None
+    ) -> None:
+        looked = _looked_at(chunks) if offset == 0 else chunks
+        try:
+            size = await append(part, looked, offset=offset, length=row["bytes"], sha256=sha256)
+        except NotAVideoError:
+            await self._drop(part, row["id"])
+            raise
+        if size == row["bytes"]:
+            await self._place(part, row["id"])
+
+    async def _place(self, part: Part, upload_id: UUID) -> None:
+        """All of it is there: to the video's folder, if it is one."""
+        found = await asyncio.to_thread(sniff, part.path)
+        if not found.mime_type.startswith(MEDIA):
+            await self._drop(part, upload_id)
+            raise _not_a_video(found)
+        await part.move(self._source(upload_id))
+
+    async def _register(self, row: Record) -> Upload:
+        """The video, its job and the end of the upload: all or nothing."""
+        upload_id: UUID = row["id"]
+        source = self._source(upload_id)
+        if not source.exists():
+            await self._drop(None, upload_id)
+            raise PartMissingError
+        found = await asyncio.to_thread(sniff, source)
+        async with self.database.transaction() as connection:
+            locked = await queries.lock_upload.row(connection, id=upload_id)
+            if locked is None:
+                raise PartMissingError
+            if locked["finished_at"] is None:
+                new = _new_video(locked, found.mime_type)
+                await add_video(connection, self.enqueuer, self.settings, new)
+                locked = await queries.finish_upload.row(
+                    connection, id=upload_id, keep_seconds=self._keep.total_seconds()
+                )
+                assert locked is not None
+        return self._as_upload(locked)
+
+    async def _drop(self, part: Part | None, upload_id: UUID) -> None:
+        """The row first: a file without one is found by the sweep."""
+        async with self.database.connection() as connection:
+            await queries.drop_upload.run(connection, id=upload_id)
+        if part is not None:
+            await part.delete()
+
+    async def _add(self, upload_id: UUID, length: int, metadata: Mapping[str, str]) -> Record:
+        async with self.database.connection() as connection:
+            row = await queries.add_upload.row(
+                connection,
+                id=upload_id,
+                name=metadata.get("filename", ""),
+                bytes=length,
+                metadata=json.dumps(dict(metadata)),
+                fingerprint=metadata.get("fingerprint") or None,
+                keep_seconds=self._keep.total_seconds(),
+            )
+        assert row is not None
+        return row
+
+    async def _row(self, upload_id: UUID) -> Record:
+        async with self.database.connection() as connection:
+            row = await queries.show_upload.row(connection, id=upload_id)
+        if row is None:
+            raise PartMissingError(fix="begin a new one")
+        return row
+
+    async def _touch(self, upload_id: UUID) -> Record:
+        async with self.database.connection() as connection:
+            row = await queries.touch_upload.row(
+                connection, id=upload_id, keep_seconds=self._keep.total_seconds()
+            )
+        if row is None:
+            raise PartMissingError(fix="begin a new one")
+        return row
+
+    @asynccontextmanager
+    async def _hold(self, upload_id: UUID) -> AsyncIterator[Part]:
+        """The part alone; a moment is waited for whoever has it."""
+        with ExitStack() as stack:
+            for tries_left in reversed(range(LOCK_TRIES)):
+                try:
+                    part = stack.enter_context(hold_part(self._data, upload_id))
+                    break
+                except UploadLockedError:
+                    if not tries_left:
+                        raise
+                await asyncio.sleep(LOCK_SECONDS)
+            yield part
+
+    def _as_upload(self, row: Record) -> Upload:
+        """With the part as it is now. It expires so long after the last byte came."""
+        facts = None if row["finished_at"] else part_facts(self._data, row["id"])
+        metadata: dict[str, str] = json.loads(row["metadata"])
+        if facts is None:
+            finished = row["finished_at"] is not None
+            return Upload(row["id"], row["bytes"], row["bytes"], metadata, row["expires_at"], finished)
+        expires_at = max(row["expires_at"], facts.changed_at + self._keep)
+        return Upload(row["id"], row["bytes"], facts.size, metadata, expires_at, False)
+
+    def _check_length(self, length: int) -> None:
+        limit = self.settings.video_upload_limit_bytes
+        if length <= 0:
+            raise EmptyUploadError(fix="choose a file with something in it")
+        if length > limit:
+            raise UploadTooLargeError(
+                f"a video may have {limit} bytes", fix="MEDIAMILL_VIDEO_UPLOAD_LIMIT_BYTES sets the limit"
+            )
+
+    async def _check_room(self, part: Part, upload_id: UUID, length: int) -> None:
+        try:
+            check_room(part.path.parent, length)
+        except StorageFullError:
+            await self._drop(part, upload_id)
+            raise
+
+    def _source(self, upload_id: UUID) -> Path:
+        return video_folder(self._data, upload_id) / "source"
+
+    @property
+    def _data(self) -> Path:
+        return self.settings.data_folder
+
+    @property
+    def _keep(self) -> timedelta:
+        return timedelta(hours=self.settings.upload_keep_hours)
+
+
+def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """What a sender may say, cleaned; before gigabytes are sent for nothing."""
+    return {
+        name: clean_fact(name, metadata[name], most)
+        for name, most in MOST_CHARACTERS.items()
+        if name in metadata
+    }
+
+
+async def _looked_at(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """What is no video by its first bytes need not be sent to its end. In doubt, the end decides."""
+    first: bytearray | None = bytearray()
+    async for chunk in chunks:
+        if first is not None and len(first) < LOOK_BYTES:
+            first += chunk
+            if len(first) >= LOOK_BYTES:
+                found = await asyncio.to_thread(sniff_file, BytesIO(first))
+                if not found.mime_type.startswith((*MEDIA, UNKNOWN)):
+                    raise _not_a_video(found)
+                first = None
+        yield chunk
+
+
+def _not_a_video(found: Sniffed) -> NotAVideoError:
+    return NotAVideoError(
+        f"this is neither a video nor sound but {found.mime_type} ({found.evidence})",
+        fix="upload a video: MP4, MOV, MKV, WebM, AVI, MPEG …",
+    )
+
+
+def _new_video(row: Record, mime_type: str) -> NewVideo:
+    said: dict[str, str] = json.loads(row["metadata"])
+    return NewVideo(
+        id=row["id"],
+        title=said.get("title", ""),
+        description=said.get("description", ""),
+        category=said.get("category", ""),
+        # A name as a browser of any system may give it, without folders: it is shown, and never used as a path.
+        source_name=PureWindowsPath(row["name"]).name[-NAME_CHARACTERS:],
+        source_bytes=row["bytes"],
+        mime_type=mime_type,
+    )
