@@ -25,6 +25,7 @@ from mediamill.api import (
     owners,
     pools,
     runs,
+    uploads,
     worker,
     worker_files,
     worker_sessions,
@@ -44,6 +45,7 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.inputs.look import RunWatch
 from mediamill.settings import Settings
+from mediamill.videos.upload import Uploads
 
 ROUTERS = (
     health.router,
@@ -58,6 +60,7 @@ ROUTERS = (
     configuration.router,
     messages.router,
     runs.router,
+    uploads.router,
     worker.door,
     worker.keyed,
     worker_sessions.router,
@@ -94,6 +97,7 @@ def create_api(
     server.state.claim_desk = ClaimDesk(server.state.deps)
     server.state.wake_hub = WakeHub(database.url)
     server.state.inbox = Inbox(settings)
+    server.state.upload_desk = uploads.UploadDesk(Uploads(database, enqueuer, settings))
     install_errors(server)
     for router in ROUTERS:
         server.include_router(router)
