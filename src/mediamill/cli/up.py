@@ -102,6 +102,8 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
     from mediamill.staging.sweep import sweep_staging_forever
+    from mediamill.videos.upload import Uploads
+    from mediamill.videos.upload_sweep import finish_uploads_forever
 
     settings = app.settings
     return [
@@ -109,6 +111,9 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),
         forget_threads_forever(settings),
+        finish_uploads_forever(
+            Uploads(app.database, app.enqueuer, settings), every_seconds=settings.janitor_seconds
+        ),
         sweep_staging_forever(
             app.database,
             settings.data_folder,
