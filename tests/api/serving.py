@@ -26,6 +26,7 @@ from mediamill.providers.whatsapp.door import add_bridge_door
 from mediamill.settings import Settings
 from mediamill.testing import kinds as scripted
 from mediamill.ui.pages import add_pages
+from mediamill.videos.jobs import video_kinds
 
 SECRET = "a secret that only the tests know"
 
@@ -70,7 +71,9 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     """The application as `mediamill up` makes it."""
     values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
     chosen = Settings.model_validate(values)
-    engine = Engine.from_settings(chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *kinds)))
+    engine = Engine.from_settings(
+        chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *video_kinds(chosen), *kinds))
+    )
     wired = App.of(chosen, database, engine)
     keeper = make_keeper(wired)
     app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch)
