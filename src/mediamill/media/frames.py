@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import av
 import cv2
 import numpy as np
 from av.stream import Discard
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.reformatter import Colorspace, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
@@ -297,9 +297,22 @@ def sharpness_of(small: Gray) -> float:
 
 def upright(frame: VideoFrame, longest_side: int, pixel_shape: float = 1.0) -> Pixels:
     """The frame in RGB, as it is to be seen: turned, with square pixels, no larger than asked for."""
+    return np.asarray(upright_as("rgb24", frame, longest_side, pixel_shape), np.uint8)
+
+
+def upright_as(
+    pixel_format: str,
+    frame: VideoFrame,
+    longest_side: int,
+    pixel_shape: float = 1.0,
+    matrix: Colorspace | None = None,
+) -> NDArray[np.integer[Any]]:
+    """The same in another packed RGB format. `matrix`: that of its colours, if it is not to be taken as tagged."""
     check_size(frame.width, frame.height)
     width, height = frame.width * max(1.0, pixel_shape), frame.height / min(1.0, pixel_shape)
     scale = min(1.0, longest_side / max(width, height))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    rgb = VideoReformatter().reformat(frame, *size, "rgb24", interpolation=Interpolation.AREA, threads=1)
+    rgb = VideoReformatter().reformat(
+        frame, *size, pixel_format, src_colorspace=matrix, interpolation=Interpolation.AREA, threads=1
+    )
     return np.ascontiguousarray(np.rot90(rgb.to_ndarray(), -(clockwise(frame) // 90)))
