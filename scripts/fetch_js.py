@@ -15,6 +15,8 @@ NODE = ROOT / ".tools" / "node"
 VENDOR = ROOT / "src" / "mediamill" / "ui" / "static" / "vendor"
 
 SERVED = {
+    "hls.js/dist/hls.min.js": "hls.min.js",
+    "hls.js/LICENSE": "hls.LICENSE",
     "htmx.org/dist/htmx.min.js": "htmx.min.js",
     "htmx.org/LICENSE": "htmx.LICENSE",
     "htmx-ext-sse/dist/sse.js": "sse.js",
