@@ -31,6 +31,8 @@ from mediamill.media.hls import (
 )
 from mediamill.media.seek_track import Preview, write_seek_track
 
+pytestmark = pytest.mark.spec("V4", "V8")
+
 VIDEO = Variant("720p.m3u8", 3_000_000, 2_000_000, "avc1.64001f", 1280, 720, 29.97)
 SMALL = Variant("360p.m3u8", 900_000, 600_000, "avc1.64001e", 640, 360, 29.97)
 LARGE = Variant("1080p.m3u8", 6_000_000, 4_000_000, "avc1.640028", 1920, 1080, 29.97)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from mediamill.media.seek_track import BadSeekTrackError, Preview, read_seek_track, write_seek_track
 
+pytestmark = pytest.mark.spec("V8", "V12")
+
 pixels = st.integers(0, 1600)
 previews = st.builds(
     lambda start, length, sheet, x, y: Preview(

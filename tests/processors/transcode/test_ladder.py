@@ -17,6 +17,8 @@ from mediamill.processors.transcode.ladder import (
     wanted_but_above,
 )
 
+pytestmark = pytest.mark.spec("V4")
+
 sides = st.integers(1, 9000)
 rates = st.sampled_from([0.0, 12.5, 23.976, 25.0, 29.97, 50.0, 59.94, 120.0, float("nan")])
 choices = st.none() | st.lists(st.sampled_from([*QUALITIES, "240p"]), max_size=8)

@@ -25,6 +25,8 @@ from mediamill.processors.transcode.tone import (
     write_table,
 )
 
+pytestmark = pytest.mark.spec("V4")
+
 Colours = NDArray[np.float64]
 TONES: list[Tone] = ["pq", "hlg", "wide"]
 
