@@ -17,7 +17,9 @@ from mediamill.engine.model import Command
 from mediamill.engine.pools import list_pools
 from mediamill.engine.workers import disable_worker, enable_worker, register_worker
 from mediamill.worker import lane as lanes
-from mediamill.worker.loop import Worker, WorkerPlan
+from mediamill.worker.home import WorkerPlan
+from mediamill.worker.local_home import LocalHome
+from mediamill.worker.loop import Worker
 from tests.conftest import wait_until
 from tests.worker.working import Ground, ground
 
@@ -286,7 +288,7 @@ async def test_a_fault_nobody_foresaw_ends_the_worker_with_its_flight_log_and_ha
 ) -> None:
     flight = FlightLog()
     plan = WorkerPlan(name="faulty", data_folder=ground.folder, flight=flight)
-    worker = Worker(ground.database, ground.engine, plan)
+    worker = Worker(LocalHome(ground.database, ground.engine, plan), ground.engine, plan)
     running = asyncio.create_task(worker.run())
     await ground.pool(concurrency=2)
     held = await ground.add(wait=True)

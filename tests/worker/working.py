@@ -19,7 +19,9 @@ from mediamill.engine.model import Command, Moved, NewJob
 from mediamill.engine.pools import set_pools
 from mediamill.engine.rules import Engine
 from mediamill.engine.workers import give_command
-from mediamill.worker.loop import Worker, WorkerPlan
+from mediamill.worker.home import WorkerPlan
+from mediamill.worker.local_home import LocalHome
+from mediamill.worker.loop import Worker
 from tests.conftest import wait_until
 
 
@@ -160,7 +162,7 @@ class Ground:
     ) -> AsyncIterator[Worker]:
         """A worker for the length of the block; at its end it is stopped at once."""
         plan = WorkerPlan(name=name, pools=pools, data_folder=self.folder, flight=flight)
-        worker = Worker(self.database, self.engine, plan)
+        worker = Worker(LocalHome(self.database, self.engine, plan), self.engine, plan)
         task = asyncio.create_task(worker.run())
         try:
             await self.until_sql(

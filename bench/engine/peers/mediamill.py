@@ -19,7 +19,9 @@ from mediamill.engine.kinds import JobKind, Kinds, Run
 from mediamill.engine.model import NewJob
 from mediamill.engine.pools import set_pools
 from mediamill.engine.rules import Engine
-from mediamill.worker.loop import Worker, WorkerPlan
+from mediamill.worker.home import WorkerPlan
+from mediamill.worker.local_home import LocalHome
+from mediamill.worker.loop import Worker
 
 PHASES = EVERY_PEER | {"kill", "kill-elsewhere", "sandbox"}
 CONCURRENCY = 100
@@ -129,7 +131,8 @@ def run_worker(url: str, concurrency: int) -> None:
 async def _work(url: str) -> None:
     database = await Database.open(url)
     with tempfile.TemporaryDirectory() as folder:
-        await Worker(database, Engine(kinds=KINDS), WorkerPlan(data_folder=Path(folder))).run()
+        engine, plan = Engine(kinds=KINDS), WorkerPlan(data_folder=Path(folder))
+        await Worker(LocalHome(database, engine, plan), engine, plan).run()
 
 
 def count_unfinished(url: str) -> int:

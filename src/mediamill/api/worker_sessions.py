@@ -17,6 +17,7 @@ from mediamill.engine.alerts import raise_alert
 from mediamill.engine.model import WorkerState
 from mediamill.engine.pools import list_pools
 from mediamill.engine.recovery.unknown_claims import release_unknown
+from mediamill.engine.watch import depth_of_pool
 
 router = APIRouter(prefix="/api/worker", tags=["worker"], dependencies=[Depends(worker_of_request)])
 
@@ -57,16 +58,17 @@ async def hello(deps: Wired, worker_id: WorkerOfKey, given: Hello) -> dict[str, 
 
 @router.get("/pools")
 async def pools(deps: Wired, worker_id: WorkerOfKey) -> dict[str, Any]:
-    """The pools that this worker may serve: those of its registration whose processor can run anywhere."""
+    """The pools that this worker may serve, of its registration and with a processor; and how many jobs wait."""
     async with deps.database.connection() as connection:
         worker = await workers.show_worker(connection, worker_id)
-        found = await list_pools(connection)
-    return {
-        "pools": [
-            pool.as_dict()
-            for pool in found
+        found = [
+            pool
+            for pool in await list_pools(connection)
             if pool.processor is not None and (not worker["pools"] or pool.name in worker["pools"])
         ]
+        waiting = [await depth_of_pool(connection, pool.name) for pool in found]
+    return {
+        "pools": [{**pool.as_dict(), "waiting": count} for pool, count in zip(found, waiting, strict=True)]
     }
 
 

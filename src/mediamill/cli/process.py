@@ -152,12 +152,14 @@ async def _somebody_works(app: App) -> AsyncIterator[None]:
 async def _work_if_nobody_does(app: App) -> None:
     from mediamill.cli.follow import read_patiently
     from mediamill.engine.watch import is_served
-    from mediamill.worker.loop import Worker, WorkerPlan
+    from mediamill.worker.home import WorkerPlan
+    from mediamill.worker.local_home import LocalHome
+    from mediamill.worker.loop import Worker
 
     while await read_patiently(app, is_served):  # noqa: ASYNC110 - nobody tells when the last one goes
         await asyncio.sleep(LOOK_FOR_WORKERS_SECONDS)
     plan = WorkerPlan(data_folder=app.settings.data_folder, gpu=app.settings.worker_gpu)
-    worker = Worker(app.database, app.engine, plan)
+    worker = Worker(LocalHome(app.database, app.engine, plan), app.engine, plan)
     running = asyncio.create_task(worker.run())
     try:
         await asyncio.shield(running)

@@ -138,6 +138,7 @@ def register(
         return
     say(f"worker {id_} ({name}) is registered. Its key, shown only this once:")
     say(key, style="bold")
+    say("on its machine: MEDIAMILL_WORKER_KEY=… mediamill worker --server URL")
 
 
 @app.command("revoke", epilog=examples("mediamill workers revoke gpu-1"))

@@ -18,15 +18,13 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
-
 from mediamill.clock import wait_at_most
-from mediamill.db.connection import LOST
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled, encode_result
 from mediamill.errors import ClaimLostError
+from mediamill.worker.away import AWAY
 from mediamill.worker.failures import WrongPoolError
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
@@ -36,7 +34,6 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0  # when no notification comes
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
-AGAIN = (*LOST, asyncpg.TransactionRollbackError)  # away, or two of us met on the same rows
 
 Outcome = Finish | Elsewhere | tuple[ClaimedJob, Failure]
 
@@ -53,8 +50,10 @@ class Lane:
         *,
         changed: Callable[[], None],
         crashed: Callable[[BaseException], None],
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.pool = pool
+        self._poll_seconds = poll_seconds
         self.completed = self.failed = self.lost = 0
         self.paused = False
         self.source, self._engine, self._runner = source, engine, runner
@@ -115,6 +114,11 @@ class Lane:
         """What the slots are working on."""
         return [slot.job for slot in self._slots if slot.job is not None]
 
+    @property
+    def held(self) -> list[ClaimedJob]:
+        """Everything in this lane's hands, from the claim until it is settled."""
+        return [*self.running, *self._buffer, *self._unsettled, *map(_job_of, self._outcomes)]
+
     async def pause(self) -> None:
         """Finish what runs, claim no more, give back what has not begun."""
         self.paused = True
@@ -173,14 +177,14 @@ class Lane:
             self._woken.clear()
             try:
                 jobs, due_at = await self.source.claim(self.pool, want)
-            except AGAIN as error:
-                log.debug("claim: the database is away: %s", error)
+            except AWAY as error:
+                log.debug("claim: the other side is away: %s", error)
                 await self._wait_for_wake(1.0)
                 continue
             if jobs:
                 await self._take(jobs)
             else:
-                await self._wait_for_wake(_seconds_until(due_at))
+                await self._wait_for_wake(_seconds_until(due_at, self._poll_seconds))
 
     async def _take(self, jobs: list[ClaimedJob]) -> None:
         if self._stopping or self.paused:  # told while the claim was under way
@@ -217,7 +221,7 @@ class Lane:
         if jobs:
             try:
                 await self.source.hand_back(jobs)
-            except AGAIN:
+            except AWAY:
                 if self._stopping:  # whoever notices that our session is gone puts them back
                     log.warning("%d jobs could not be handed back; they come back by themselves", len(jobs))
                 else:
@@ -274,7 +278,7 @@ class Lane:
         """Progress of a running job, saved; a database that is away is no reason to stop working."""
         try:
             await self.source.report(job, self.pool, **progress)
-        except AGAIN as error:
+        except AWAY as error:
             log.debug("progress of job %d was not saved: %s", job.id, error)
 
     # -- settling
@@ -347,8 +351,8 @@ class Lane:
         while True:
             try:
                 return await verb()
-            except AGAIN as error:
-                log.debug("settle: the database is away: %s", error)
+            except AWAY as error:
+                log.debug("settle: the other side is away: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
 
@@ -359,13 +363,12 @@ class Lane:
         while True:
             await asyncio.sleep(max(0.2, self.pool.lease_seconds / 6))
             oldest = time.monotonic() - self.pool.lease_seconds / 4
-            held = [*self.running, *self._buffer, *self._unsettled, *map(_job_of, self._outcomes)]
-            jobs = [job for job in held if self._claimed_at.get(job.id, oldest) <= oldest]
+            jobs = [job for job in self.held if self._claimed_at.get(job.id, oldest) <= oldest]
             if not jobs:
                 continue
             try:
                 still = await self.source.extend(jobs, self.pool)
-            except AGAIN:
+            except AWAY:
                 continue
             now = time.monotonic()
             for job in jobs:
@@ -401,7 +404,7 @@ class Lane:
     async def _tell_depth_forever(self) -> None:
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            with contextlib.suppress(*AGAIN):
+            with contextlib.suppress(*AWAY):
                 log.debug("pool %s: %d waiting", self.pool.name, await self.source.depth(self.pool))
 
     @staticmethod
@@ -415,7 +418,7 @@ def _job_of(outcome: Outcome) -> ClaimedJob:
     return outcome[0] if isinstance(outcome, tuple) else outcome.job
 
 
-def _seconds_until(due_at: datetime | None) -> float:
+def _seconds_until(due_at: datetime | None, at_most: float) -> float:
     if due_at is None:
-        return POLL_SECONDS
-    return min(POLL_SECONDS, max(0.02, (due_at - datetime.now(UTC)).total_seconds()))
+        return at_most
+    return min(at_most, max(0.02, (due_at - datetime.now(UTC)).total_seconds()))

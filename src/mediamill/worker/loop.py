@@ -3,58 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import resource
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import asyncpg
-
 from mediamill.clock import wait_at_most
-from mediamill.db.connection import LOST, Database, RawConnection
-from mediamill.db.notify import Listener
-from mediamill.engine import workers
-from mediamill.engine.alerts import raise_alert
-from mediamill.engine.claim import Claimer
-from mediamill.engine.flight_log import FlightLog, dump_on_crash
+from mediamill.engine.flight_log import dump_on_crash
 from mediamill.engine.model import Command, WorkerState
-from mediamill.engine.pools import Pool, list_pools
-from mediamill.engine.recovery.sweep import recover_at_start, sweep_forever
+from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
+from mediamill.worker.away import AWAY, RefusedError
+from mediamill.worker.home import JOBS, POOLS, WORKER, Beat, Home, WorkerPlan
 from mediamill.worker.lane import Lane
 from mediamill.worker.run import Runner
-from mediamill.worker.source import LocalSource
 from mediamill.worker.supervisor import SUPERVISED, SUPERVISOR_GONE
 
 log = logging.getLogger(__name__)
 
-CHANNELS = ("mediamill_jobs", "mediamill_pools", "mediamill_workers")
-
-
-@dataclass(slots=True)
-class WorkerPlan:
-    """What a worker is told when it starts."""
-
-    name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
-    pools: tuple[str, ...] = ()
-    gpu: bool = False
-    data_folder: Path = Path("data")
-    flight: FlightLog | None = None
-    child_idle_seconds: float = 300
-
 
 class Worker:
-    """A local worker: it talks to the database directly."""
+    """One worker process, whatever its home."""
 
-    def __init__(self, database: Database, engine: Engine, plan: WorkerPlan) -> None:
+    def __init__(self, home: Home, engine: Engine, plan: WorkerPlan) -> None:
         self.id = 0
-        self._database, self._engine, self._plan = database, engine, plan
+        self._home, self._engine, self._plan = home, engine, plan
         self._lanes: dict[str, Lane] = {}
         self._missing: set[str] = set()
         self._retired: set[Lane] = set()  # of pools that are no more; they still finish what runs
@@ -65,15 +40,13 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._crashed: BaseException | None = None
         self._runner = Runner(engine, plan.data_folder, plan.child_idle_seconds)
-        self._listener = Listener(
-            database.url, CHANNELS, self._hear, name=f"worker {plan.name}", on_connected=self._show_life
-        )
-        self._source: LocalSource | None = None
 
     async def run(self) -> None:
         """From start to end."""
         try:
             await self._live()
+        except RefusedError:
+            raise  # no fault of ours: it says all there is to say
         except Exception as error:
             log.critical("worker %s ends with a fault: %s", self._plan.name, error, exc_info=error)
             if self._plan.flight is not None:
@@ -81,10 +54,11 @@ class Worker:
             raise
 
     async def _live(self) -> None:
-        for step in (self._register, self._open_session, self._recover, self._serve_pools):
+        for step in (self._register, self._open_session, self._home.recover, self._serve_pools):
             await self._insist(step)
-        self._start_background()
-        log.info("worker %s (%d) is ready, pools: %s", self._plan.name, self.id, ", ".join(self._lanes))
+        if not self._leaving.is_set():
+            self._start_background()
+            log.info("worker %s (%d) is ready, pools: %s", self._plan.name, self.id, ", ".join(self._lanes))
         await self._leaving.wait()
         await self._finish_what_runs()
         await self._leave()
@@ -119,58 +93,37 @@ class Worker:
     # -- steps
 
     async def _insist(self, step: Callable[[], Awaitable[object]]) -> None:
-        """A step of the start, again while the database is away, until it is done or the worker is told to leave."""
-        pause = 0.1
+        """A step of the start, again while the other side is away, until it is done or the worker is told to leave."""
+        pause, told = 0.1, False
         while not self._leaving.is_set():
             try:
                 await step()
                 return
-            except LOST as error:
-                log.debug("start: the database is away: %s", error)
+            except RefusedError as error:
+                self._crash(error)
+            except AWAY as error:
+                log.log(logging.DEBUG if told else logging.WARNING, "start: waiting: %s", error)
+                told = True
             await wait_at_most(self._leaving, pause)
             pause = min(2 * pause, 2.0)
 
     async def _register(self) -> None:
-        async with self._database.transaction() as connection:
-            self.id = await workers.register_worker(
-                connection,
-                name=self._plan.name,
-                pools=self._plan.pools,
-                capabilities={"gpu": self._plan.gpu},
-                metadata={"pid": os.getpid()},
-            )
-            await raise_alert(connection, self._engine, "worker_startup", {"worker": self._plan.name})
-        self._source = LocalSource(
-            self._database,
-            self._engine,
-            Claimer(
-                self.id, self._plan.name, self._engine.kinds, self._plan.gpu, self._engine.heartbeat_seconds
-            ),
-            self._plan.data_folder,
-        )
+        self.id = await self._home.register(self._crash)
         if self._plan.flight is not None:
             dump_on_crash(self._plan.flight, self._plan.data_folder, self.id, asyncio.get_running_loop())
 
     async def _open_session(self) -> None:
-        starting = self._spawn(self._listener.start())
+        starting = self._spawn(self._home.open(self._hear))
         leaving = self._spawn(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         if starting.done():
             starting.result()
 
-    async def _show_life(self, connection: RawConnection) -> None:
-        await workers.take_session_lock(connection, self.id)
-        self._beat.set()
-
-    async def _recover(self) -> None:
-        await recover_at_start(self._database, self._engine)
-
     async def _serve_pools(self) -> None:
         """As many lanes as there are pools now; one reader at a time, so that the newest list is the last."""
         async with self._reloading:
-            async with self._database.connection() as connection:
-                pools = {pool.name: pool for pool in await list_pools(connection) if self._serves(pool)}
+            pools = {pool.name: pool for pool in await self._home.pools() if self._serves(pool)}
             if self._leaving.is_set():
                 return
             for name in set(self._plan.pools) - pools.keys() - self._missing:
@@ -190,9 +143,14 @@ class Worker:
                     self._lanes[pool.name].wake()
 
     def _open_lane(self, pool: Pool) -> None:
-        assert self._source is not None
         lane = Lane(
-            pool, self._source, self._engine, self._runner, changed=self._note_change, crashed=self._crash
+            pool,
+            self._home.source,
+            self._engine,
+            self._runner,
+            changed=self._note_change,
+            crashed=self._crash,
+            poll_seconds=self._home.poll_seconds,
         )
         lane.paused = self._resting
         self._lanes[pool.name] = lane
@@ -221,7 +179,8 @@ class Worker:
 
     def _start_background(self) -> None:
         self._spawn(self._beat_forever(), "heartbeat")
-        self._spawn(sweep_forever(self._database, self._engine), "sweep")
+        for name, chore in self._home.chores().items():
+            self._spawn(chore, name)
 
     async def _finish_what_runs(self) -> None:
         log.info("worker %s finishes what runs and leaves", self._plan.name)
@@ -244,23 +203,18 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._runner.close()
-        with contextlib.suppress(*LOST, asyncpg.PostgresError):  # nothing may keep it from going
-            async with asyncio.timeout(5), self._database.transaction() as connection:
-                await workers.set_state(connection, self.id, self._plan.name, WorkerState.OFFLINE)
-                await raise_alert(connection, self._engine, "worker_shutdown", {"worker": self._plan.name})
-        await self._listener.close()
-        if self._source is not None:
-            await self._source.close()
+        await self._home.leave()
+        await self._home.close()
 
     # -- hearing and obeying
 
     def _hear(self, channel: str, payload: str) -> None:
-        if channel == "mediamill_jobs":
+        if channel == JOBS:
             if payload in self._lanes:
                 self._lanes[payload].wake()
-        elif channel == "mediamill_pools":
+        elif channel == POOLS:
             self._spawn(self._reload_pools())
-        elif channel == "mediamill_workers":
+        elif channel == WORKER:
             if payload == str(self.id):
                 self._beat.set()
         elif self._lanes:  # a new session: anything may have been missed
@@ -271,7 +225,7 @@ class Worker:
     async def _reload_pools(self) -> None:
         try:
             await self._serve_pools()
-        except LOST:
+        except AWAY:
             log.debug("pools could not be read; the next heartbeat reads them")
         except Exception:
             log.exception("pools could not be read")
@@ -325,26 +279,28 @@ class Worker:
             self._beat.clear()
             try:
                 await self._beat_once()
-            except LOST as error:
-                log.debug("heartbeat: the database is away: %s", error)
+            except AWAY as error:
+                log.debug("heartbeat: the other side is away: %s", error)
             except Exception:
                 log.exception("the heartbeat failed")
             await self._reload_pools()  # an edit whose notification was missed
-            await asyncio.sleep(min(0.5, self._engine.heartbeat_seconds))
-            await wait_at_most(self._beat, self._engine.heartbeat_seconds)
+            await asyncio.sleep(min(0.5, self._home.heartbeat_seconds))
+            await wait_at_most(self._beat, self._home.heartbeat_seconds)
 
     async def _beat_once(self) -> None:
-        state, running = self._state(), [job.id for lane in self._all_lanes() for job in lane.running]
-        async with self._database.connection() as connection:
-            heard = await workers.heartbeat(
-                connection,
-                self.id,
-                state=state,
-                current_job_id=running[0] if running else None,
-                stats=self._stats(len(running)),
-            )
-        self._said = state
-        if (heard.state is WorkerState.DISABLED) != self._disabled:
+        lanes = self._all_lanes()
+        running, held = (
+            [job for lane in lanes for job in lane.running],
+            [j for lane in lanes for j in lane.held],
+        )
+        beat = Beat(self._state(), running, held, self._stats(len(running)))
+        heard = await self._home.beat(beat)
+        self._said = beat.state
+        for job in held:
+            if job.id in heard.lost:
+                for lane in lanes:
+                    lane.drop(job)
+        if heard.disabled != self._disabled:
             log.info("worker %s is %s", self._plan.name, "enabled" if self._disabled else "disabled")
             await self._rest(paused=self._paused, disabled=not self._disabled)
         await self._obey(heard.command)

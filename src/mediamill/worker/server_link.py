@@ -1,9 +1,9 @@
-"""What a remote worker says to its server, and how an answer that is none is told: away, refused, too late, or wrong."""
+"""What a remote worker says to its server, and what an answer that is none means: away, refused, too late, or wrong."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -55,18 +55,13 @@ class ServerLink:
     """One client for everything a worker says; `refused` is told when the server does not want it any more."""
 
     def __init__(
-        self,
-        url: str,
-        key: str,
-        *,
-        instance: str = "",
-        refused: Callable[[RefusedError], None] = lambda _: None,
+        self, url: str, key: str, *, refused: Callable[[RefusedError], None] = lambda _: None
     ) -> None:
         self.url = check_url(url)
         self.refused = refused
-        headers = {"Authorization": f"Bearer {key}", "User-Agent": f"mediamill-worker/{__version__}"}
-        if instance:
-            headers["X-Worker-Instance"] = instance
+        headers = {"User-Agent": f"mediamill-worker/{__version__}"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
         if not key.isascii() or not key.isprintable():
             raise InvalidError(
                 "a worker key has plain letters, digits and signs", fix="copy it again, without line ends"
@@ -79,6 +74,10 @@ class ServerLink:
             verify=ssl.create_default_context(),
             trust_env=False,
         )
+
+    def speak_as(self, instance: str) -> None:
+        """Greeted: every later word says which process it comes from."""
+        self._http.headers["X-Worker-Instance"] = instance
 
     async def close(self) -> None:
         """Hang up."""
@@ -97,19 +96,25 @@ class ServerLink:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, headers: Mapping[str, str] | None = None, *, read_seconds: float, **params: Any
+        self,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        read_seconds: float,
+        allow: Collection[int] = (),
+        **params: Any,
     ) -> AsyncIterator[httpx.Response]:
-        """An answer that is read as it comes; what is not a success is raised as by `ask`."""
+        """An answer that is read as it comes; what is no success, nor allowed, is raised as by `ask`."""
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=read_seconds)
         try:
             async with self._http.stream(
                 "GET", path, headers=headers, params=params, timeout=timeout
             ) as answer:
-                if not answer.is_success:
+                if not answer.is_success and answer.status_code not in allow:
                     await answer.aread()
                     self._read(answer, True)
                 yield answer
-        except (httpx.HTTPError, OSError) as error:
+        except httpx.HTTPError as error:
             raise self._lost(error) from error
 
     def _lost(self, error: Exception) -> AwayError:
