@@ -1,8 +1,9 @@
-"""A file as an answer: whole or a range of it (RFC 9110), read in a thread, a little at a time."""
+"""A file as an answer (RFC 9110): whole, a range, or the news that it is known. Read in a thread, bit by bit."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import stat
@@ -51,14 +52,22 @@ def answer_file(
     descriptor: int,
     media_type: str = "application/octet-stream",
     headers: Mapping[str, str] | None = None,
+    mark: str | None = None,
 ) -> Response:
-    """The file, or what the Range header asks for. It is closed with the answer."""
+    """The file, or what the Range header asks for. It is closed with the answer.
+
+    `mark`: what is different if the file is; unset, it is made from where the file lies and when it was written.
+    """
     found = os.fstat(descriptor)
-    size, tag = found.st_size, f'"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"'
+    size = found.st_size
+    tag = f'"{mark or f"{found.st_ino:x}-{size:x}-{found.st_mtime_ns:x}"}"'
     every = {"ETag": tag, "Accept-Ranges": "bytes", "Content-Type": media_type, **(headers or {})}
-    if request.headers.get("if-none-match", "") == tag:
+    if _is_known(request, tag):
         os.close(descriptor)
         return Response(status_code=304, headers=every)
+    if request.method == "HEAD":  # ranges are for GET only
+        os.close(descriptor)
+        return Response(headers={**every, "Content-Length": str(size)})
     asked = _asked(request, tag, size)
     if asked is None:
         return FileAnswer(descriptor, 0, size, 200, {**every, "Content-Length": str(size)})
@@ -69,6 +78,21 @@ def answer_file(
     length = last - first + 1
     ranged = {"Content-Range": f"bytes {first}-{last}/{size}", "Content-Length": str(length)}
     return FileAnswer(descriptor, first, length, 206, {**every, **ranged})
+
+
+def answer_text(request: Request, text: str, media_type: str) -> Response:
+    """A short text that may change: its mark is that of what it says now."""
+    tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Content-Type": media_type}
+    if _is_known(request, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(text, headers=headers)
+
+
+def _is_known(request: Request, tag: str) -> bool:
+    """Does whoever asks have it already, by If-None-Match? Caches on the way may have made the mark a weak one."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return given.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in given.split(",")]
 
 
 def _asked(request: Request, tag: str, size: int) -> tuple[int, int] | None:

@@ -34,18 +34,22 @@ left join lateral (select payload from jobs where id = j.id) r on true
 where v.id = :id;
 
 -- name: list_videos
+-- Where the page begins is one row comparison, so that the index finds it; one who pages on from a video that is gone
+-- has come to the end.
 select v.id, v.slug, v.title, v.category, v.state, v.error, v.source_bytes, v.duration_seconds, v.width, v.height,
     v.output, v.output_bytes, v.captions_state, v.created_at, v.ready_at, v.deleted_at, j.id as job_id,
     j.state as job_state, j.step, j.percent, j.worker_name
 from videos v
 left join lateral (select * from jobs where subject_id = v.id::text and kind = 'video.transcode'
     order by id desc limit 1) j on true
-where (v.deleted_at is not null) = :trash
+where (v.created_at, v.id) < (case when :before::uuid is null then 'infinity'
+        else coalesce((select b.created_at from videos b where b.id = :before), '-infinity') end,
+        coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    and (v.deleted_at is not null) = :trash
     and (:state::text is null or v.state = :state)
     and (:category::text is null or v.category = :category)
     and (:words::text is null or to_tsvector('simple', v.title || ' ' || v.description || ' ' || v.category || ' '
         || coalesce(v.transcript ->> 'text', '')) @@ websearch_to_tsquery('simple', :words))
-    and (:before::uuid is null or (v.created_at, v.id) < (select b.created_at, b.id from videos b where b.id = :before))
 order by v.created_at desc, v.id desc limit :amount;
 
 -- name: list_categories
@@ -113,10 +117,13 @@ where video_id = :video_id and state in ('pending', 'in_progress');
 select name, bytes, sha256, facts from video_files where video_id = :video_id order by name;
 
 -- name: output_of
-select output from videos where id = :id;
+select output from videos where id = :id and deleted_at is null;
+
+-- name: source_of
+select source_name, mime_type from videos where id = :id and deleted_at is null;
 
 -- name: transcript_of
-select captions, transcript, captions_state, captions_error from videos where id = :id;
+select captions, transcript, captions_state, captions_error, deleted_at from videos where id = :id;
 
 -- name: find_file
 select f.bytes, f.sha256, v.output, v.deleted_at from video_files f join videos v on v.id = f.video_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from mediamill.engine.dead import purge_dead
 from mediamill.engine.hold import forget_owner, hold_owner, release_owner
 from mediamill.errors import ConflictError
 from mediamill.videos.again import lock_video
-from mediamill.videos.model import owner_of, video_folder
+from mediamill.videos.model import UnknownVideoError, owner_of, video_folder
 from mediamill.videos.store import queries
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,11 @@ async def empty_trash(database: Database, data_folder: Path, keep_days: int = 0)
         async with database.connection() as connection:
             rows = await queries.old_trash.rows(connection, keep_days=keep_days, batch=BATCH)
         for row in rows:
-            async with database.transaction() as connection:
-                await erase_video(connection, data_folder, row["id"])
-            erased += 1
+            # Somebody else may have restored or erased it meanwhile.
+            with suppress(NotInTrashError, UnknownVideoError):
+                async with database.transaction() as connection:
+                    await erase_video(connection, data_folder, row["id"])
+                erased += 1
         if len(rows) < BATCH:
             return erased
 

@@ -1,0 +1,97 @@
+"""The files of videos: the stream that players read, and what was uploaded, by range."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from typing import Annotated, Any
+from urllib.parse import quote
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from mediamill.api.deps import Deps, Wired
+from mediamill.api.file_answer import answer_file, answer_text, open_plain
+from mediamill.api.guard import is_loopback
+from mediamill.media.hls import MASTER
+from mediamill.videos.playback import NoSuchFileError, find_file, find_source, master_text
+
+router = APIRouter(prefix="/api/videos/{video_id}", tags=["video files"])
+
+TYPES = {
+    "m3u8": "application/vnd.apple.mpegurl",
+    "mp4": "video/mp4",
+    "m4s": "video/mp4",
+    "vtt": "text/vtt; charset=utf-8",
+    "jpg": "image/jpeg",
+}
+OTHER = "application/octet-stream"
+YEAR_SECONDS = 31_536_000
+NAME_CHARACTERS = 150
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # what a name could use to look like another
+_RISKY = re.compile(r'[^\x20-\x7e]|["\\%/:*?<>|;]')
+
+Output = Annotated[int, Path(ge=1, le=2**63 - 1, description="The video's `output`.")]
+Name = Annotated[str, Path(max_length=100, description="`master.m3u8` first; playlists name the others.")]
+SENT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The whole file.", "content": {OTHER: {"schema": {"type": "string"}}}},
+    206: {"description": "The range that was asked for."},
+    304: {"description": "It is what If-None-Match says."},
+    416: {"description": "The file has no such range."},
+}
+
+
+@router.head("/files/{output}/{name}", include_in_schema=False)
+@router.get("/files/{output}/{name}", response_class=Response, responses=SENT)
+async def send_file(request: Request, deps: Wired, video_id: UUID, output: Output, name: Name) -> Response:
+    """A file of the stream. With another stream `output` is another number, so segments never change."""
+    data = deps.settings.data_folder
+    async with deps.database.connection() as connection:
+        if name == MASTER:
+            text = await master_text(connection, data, video_id, output)
+            return answer_text(request, text, TYPES["m3u8"])
+        found = await find_file(connection, data, video_id, output, name)
+    descriptor = await asyncio.to_thread(open_plain, found.path)
+    if descriptor is None:
+        raise NoSuchFileError
+    return answer_file(
+        request, descriptor, type_of(name), {"Cache-Control": _caching(deps, name)}, found.etag
+    )
+
+
+@router.head("/source", include_in_schema=False)
+@router.get("/source", response_class=Response, responses=SENT)
+async def send_source(request: Request, deps: Wired, video_id: UUID) -> Response:
+    """The file as it was uploaded, to be saved under its own name."""
+    async with deps.database.connection() as connection:
+        source = await find_source(connection, deps.settings.data_folder, video_id)
+    descriptor = await asyncio.to_thread(open_plain, source.path)
+    if descriptor is None:
+        raise NoSuchFileError
+    media = source.mime_type if source.mime_type.startswith(("video/", "audio/")) else OTHER
+    return answer_file(request, descriptor, media, {"Content-Disposition": attachment(source.name)})
+
+
+def type_of(name: str) -> str:
+    """The content type of a file of a stream."""
+    known = TYPES.get(name.rpartition(".")[2], OTHER)
+    return known.replace("video/", "audio/") if name.startswith("audio-") else known
+
+
+def attachment(name: str) -> str:
+    """Content-Disposition with a name that a stranger gave (RFC 6266): plain for old readers, whole for the others."""
+    letters = unicodedata.normalize("NFC", name)
+    shown = "".join(each for each in letters if unicodedata.category(each) not in HIDDEN)
+    shown = shown.strip(" .")[-NAME_CHARACTERS:] or "video"
+    plain = _RISKY.sub("_", shown)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(shown, safe='')}"
+
+
+def _caching(deps: Deps, name: str) -> str:
+    if name.endswith(".m3u8"):
+        return "no-cache"
+    # Behind a login nobody but the one who asked may keep it.
+    whose = "public" if is_loopback(deps.settings.host) else "private"
+    return f"{whose}, max-age={YEAR_SECONDS}, immutable"
