@@ -42,7 +42,11 @@ class ScriptedProcessor:
         if given.payload.get("about"):
             extra |= {"pid": os.getpid(), "jobs_seen": self.jobs_seen, "attempt": given.attempt}
             extra |= {"mime_type": given.mime_type, "checkpoint": given.checkpoint}
-            extra |= {"file": given.file, "types": self.mime_types, "timeout_seconds": self.timeout_seconds}
+            extra |= {
+                "file": given.file and str(given.file),
+                "types": self.mime_types,
+                "timeout_seconds": self.timeout_seconds,
+            }
         return ProcessorOutput({**given.payload.get("result", {}), **extra}, _write_files(given))
 
 
