@@ -22,21 +22,27 @@ from mediamill.ui.chat import add_chat_pages
 from mediamill.ui.docs import Document, add_docs_page
 from mediamill.ui.figures import FiguresDesk
 from mediamill.ui.rendering import Renderer
+from mediamill.ui.videos import add_video_pages
+from mediamill.ui.workers import add_worker_page
 
 STATIC = Path(__file__).parent / "static"
 Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 
 
 def add_pages(
-    server: FastAPI, database: Database, engine: Engine, _settings: Settings, keeper: BotKeeper
+    server: FastAPI, database: Database, engine: Engine, settings: Settings, keeper: BotKeeper
 ) -> None:
     """All pages and what they load, onto the server; its guard stands before them too."""
-    server.include_router(create_pages(database, engine, keeper, server.openapi))
+    server.include_router(create_pages(database, engine, settings, keeper, server.openapi))
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
 def create_pages(
-    database: Database, engine: Engine, keeper: BotKeeper, describe: Callable[[], Document]
+    database: Database,
+    engine: Engine,
+    settings: Settings,
+    keeper: BotKeeper,
+    describe: Callable[[], Document],
 ) -> APIRouter:
     """The routes of the pages; `describe` gives the document of the API."""
     renderer = Renderer()
@@ -49,6 +55,8 @@ def create_pages(
     router.post("/jobs/{job_id}/purge")(pages.purge)
     add_bot_pages(router, renderer, database, keeper)
     add_chat_pages(router, renderer, database, engine, keeper)
+    add_video_pages(router, renderer, database, engine, settings)
+    add_worker_page(router, renderer, database)
     add_docs_page(router, renderer, describe)
     return router
 

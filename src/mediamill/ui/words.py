@@ -34,7 +34,12 @@ TONES = {
     "logged_out": "bad",
     "token_refused": "bad",
     "conflict": "bad",
+    "ready": "good",
+    "processing": "accent",
+    "in_progress": "accent",
+    "pending": "warn",
 }
+_SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def count(number: int | None) -> str:
@@ -95,6 +100,25 @@ def time_of_day(moment: datetime) -> str:
     return moment.strftime("%H:%M")
 
 
+def size(amount: float | None, unit: str = "B") -> str:
+    """Bytes, or another unit with the same steps: 640 kB, 3.4 MB; with `bit/s`: 3.4 Mbit/s."""
+    if amount is None:
+        return "–"
+    for step, name in _SIZES:
+        if amount >= step:
+            number = amount / step
+            return f"{number:.0f} {name}{unit}" if number >= 100 else f"{number:.1f} {name}{unit}"
+    return f"{amount:.0f} {unit}"
+
+
+def playtime(seconds: float | None) -> str:
+    """How long something plays: 0:42, 1:02:03."""
+    if seconds is None:
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
 def shorten(text: str, most: int) -> str:
     """The beginning of what may be long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -126,4 +150,6 @@ FILTERS = {
     "tone": tone,
     "pretty": pretty,
     "clock": clock,
+    "size": size,
+    "playtime": playtime,
 }

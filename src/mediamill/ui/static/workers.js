@@ -1,0 +1,33 @@
+// A key for a new worker: asked for with the admin secret, shown once, in the command that uses it.
+"use strict";
+
+(() => {
+  const form = document.getElementById("register");
+  const command = document.getElementById("command");
+  const once = document.getElementById("once");
+  const fault = document.getElementById("register-fault");
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    fault.textContent = "";
+    const given = new FormData(form);
+    try {
+      const answer = await fetch("/api/worker/register", {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "X-Admin-Secret": given.get("secret") },
+        body: JSON.stringify({ name: given.get("name").trim(), capabilities: given.get("gpu") ? { gpu: true } : {} }),
+      });
+      const told = await answer.json();
+      if (!answer.ok) throw new Error(`${told.detail}${told.fix ? ` (${told.fix})` : ""}`);
+      command.textContent = command.textContent.replace(/--key \S+/, () => `--key ${told.key}`);
+      once.hidden = false;
+      form.reset();
+    } catch (error) {
+      fault.textContent = error instanceof TypeError ? "The server does not answer, or the secret has signs that cannot be sent." : error.message;
+    }
+  });
+  document.getElementById("copy").addEventListener("click", async (event) => {
+    await navigator.clipboard.writeText(command.textContent);
+    event.target.textContent = "Copied";
+  });
+})();
