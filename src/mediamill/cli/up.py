@@ -102,6 +102,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
     from mediamill.staging.sweep import sweep_staging_forever
+    from mediamill.videos.sweep import sweep_videos_forever
     from mediamill.videos.upload import Uploads
     from mediamill.videos.upload_sweep import finish_uploads_forever
 
@@ -121,6 +122,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
             failed_keep_seconds=settings.failed_media_keep_hours * 3600,
             every_seconds=settings.janitor_seconds,
         ),
+        sweep_videos_forever(app.database, settings),
     ]
 
 

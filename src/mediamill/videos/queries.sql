@@ -155,4 +155,15 @@ delete from videos where id = :id and deleted_at is not null returning id;
 select id from videos where deleted_at < now() - make_interval(days => :keep_days) order by deleted_at limit :batch;
 
 -- name: known_videos
-select id from videos where id = any (:ids::uuid[]);
+-- Of these, those that are videos, and those whose upload is about to become one: it has its folder before its row.
+select id from videos where id = any (:ids::uuid[])
+union select id from uploads where id = any (:ids);
+
+-- name: unshown_outputs
+-- Of these streams, those that no video shows and whose job is at its end, in one look: a job that ends meanwhile is
+-- seen as it was, or its stream is the one that is shown. A dead job may be tried again, and goes on from its stream.
+select v.id, o.output from unnest(:video_ids::uuid[], :outputs::bigint[]) as o (id, output)
+join videos v on v.id = o.id
+where v.output is distinct from o.output
+    and not exists (select from jobs j where j.id = o.output)
+    and not exists (select from dead_jobs d where d.id = o.output);
