@@ -3,46 +3,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import httpx
 import pytest
 
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.kinds import JobKind
+from tests.api.remote_worker import Remote, register, shown, told
 from tests.api.serving import SECRET, Served, serve
-
-
-class Remote:
-    """A worker with nothing but a URL and a key."""
-
-    def __init__(self, served: Served, worker_id: int, key: str) -> None:
-        self.served, self.id, self.key = served, worker_id, key
-
-    async def post(self, verb: str, **body: Any) -> httpx.Response:
-        return await self.served.client.post(
-            f"/api/worker/{verb}", json=body, headers={"Authorization": f"Bearer {self.key}"}
-        )
-
-    async def claim(self, **wish: Any) -> list[dict[str, Any]]:
-        answer = await self.post("claim", **wish)
-        assert answer.status_code == 200, answer.text
-        jobs: list[dict[str, Any]] = answer.json()["jobs"]
-        return jobs
-
-
-async def register(served: Served, name: str = "far away", **more: Any) -> Remote:
-    answer = await served.client.post(
-        "/api/worker/register", json={"name": name, **more}, headers={"X-Admin-Secret": SECRET}
-    )
-    assert answer.status_code == 201, answer.text
-    return Remote(served, answer.json()["worker_id"], answer.json()["key"])
-
-
-def shown(job: dict[str, Any]) -> dict[str, Any]:
-    return {"job_id": job["id"], "token": job["token"]}
-
-
-def told(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 @pytest.mark.spec("E20")
