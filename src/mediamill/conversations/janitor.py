@@ -44,6 +44,9 @@ async def give_up_placeholders(
 
 
 async def _give_up(connection: Connection, engine: Engine, guids: list[str]) -> int:
+    """Of those whose text or notice is in the records, memory hears soon; a job of theirs is another try, asked for."""
+    open_ = await queries.open_placeholders.rows(connection, guids=guids)
+    guids = [row["guid"] for row in open_]
     count = await abandon_subjects(connection, engine, guids)
     rows = await queries.jobless_placeholders.rows(connection, guids=guids)
     done = await queries.finish_arrivals.rows(

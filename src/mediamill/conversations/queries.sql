@@ -128,6 +128,10 @@ select provider_name, correspondent_id, id from arrivals
 where bot_id = :bot_id and state = 'ready' and ready_at < now() - make_interval(secs => :older_than_seconds)
 order by id limit :batch;
 
+-- name: open_placeholders
+-- Of these, those that still wait for their text.
+select guid from arrivals where guid = any (:guids::text[]) and (state = 'placeholder') is true;
+
 -- name: jobless_placeholders
 -- Of these placeholders, those that no job will ever finish.
 select a.guid, a.message ->> 'content' as caption from arrivals a
