@@ -10,11 +10,11 @@ from pathlib import Path
 from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 
 from mediamill.media.frames import check_size
 from mediamill.processors.transcode.ladder import Rung
-from mediamill.processors.transcode.source_facts import SourceFacts
+from mediamill.processors.transcode.source_facts import SourceFacts, is_rgb
 from mediamill.processors.transcode.tone import tone_steps, write_table
 
 FORMAT = "yuv420p"
@@ -58,6 +58,7 @@ class Chain:
             rung.width,
             rung.height,
             FORMAT,
+            dst_colorspace=Colorspace.ITU709 if is_rgb(frame.format) else None,
             dst_color_range=ColorRange.MPEG,
             interpolation=SCALING,
             threads=1,
@@ -87,7 +88,11 @@ class Chain:
         if facts.tone and self._table:
             nodes += [graph.add(name, **options) for name, options in tone_steps(self._table)]
         else:
-            nodes += [graph.add("scale", out_range="limited"), graph.add("format", pix_fmts=FORMAT)]
+            matrix = {"out_color_matrix": "bt709"} if is_rgb(frame.format) else {}
+            nodes += [
+                graph.add("scale", out_range="limited", **matrix),
+                graph.add("format", pix_fmts=FORMAT),
+            ]
         nodes += [graph.add("transpose", dir=turn) for turn in TURNS.get(facts.rotation, ())]
         graph.link_nodes(*nodes, graph.add("buffersink")).configure()
         return graph

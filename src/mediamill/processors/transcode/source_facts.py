@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from av.video.format import VideoFormat
 
 from mediamill.media.frames import NoPictureError, check_size
 from mediamill.media.open_media import as_damage, open_media
@@ -23,6 +26,7 @@ BT601: Colours = (6, 6, 6)
 UNKNOWN_COLOUR = {0, 2, 3}  # 0: RGB as a matrix, nothing as the others
 HIGH_DEFINITION_LINES = 720  # without a word on colours, less is BT.601, as players guess, too
 FIRST_INTERLACED_ORDER = 2
+MATROSKA_DURATION = re.compile(r"([0-9]{2,4}):([0-9]{2}):([0-9]{2}\.[0-9]{1,9})")  # a tag of each track
 PIXEL_SHAPES = (Fraction(1, 8), Fraction(8))
 
 
@@ -75,9 +79,16 @@ def find_source_facts(path: Path, mime_type: str | None = None) -> SourceFacts:
             colours=BT709 if tone else _colours_of(stream),
             interlaced=stream.codec_context.field_order >= FIRST_INTERLACED_ORDER,
             tone=tone,
-            claimed_seconds=float((stream.duration or 0) * (stream.time_base or 0)),
+            claimed_seconds=_claimed_seconds(stream),
             sound_starts=_sound_starts(container),
         )
+
+
+def _claimed_seconds(stream: VideoStream) -> float:
+    if stream.duration and stream.time_base:
+        return float(stream.duration * stream.time_base)
+    told = MATROSKA_DURATION.fullmatch(stream.metadata.get("DURATION", ""))
+    return 0.0 if told is None else int(told[1]) * 3600 + int(told[2]) * 60 + float(told[3])
 
 
 def _square(width: int, height: int, rotation: int, stream: VideoStream) -> tuple[int, int]:
@@ -90,10 +101,15 @@ def _square(width: int, height: int, rotation: int, stream: VideoStream) -> tupl
     return (round(width * shape), height) if shape > 1 else (width, round(height / shape))
 
 
+def is_rgb(pixels: VideoFormat) -> bool:
+    """Such frames have no matrix: they get that of BT.709."""
+    return pixels.is_rgb or pixels.has_palette
+
+
 def _colours_of(stream: VideoStream) -> Colours:
     context = stream.codec_context
     usual = BT709 if min(stream.width, stream.height) >= HIGH_DEFINITION_LINES else BT601
-    if (stream.pix_fmt or "").startswith(("rgb", "bgr", "gbr", "pal", "argb", "abgr")):
+    if stream.pix_fmt is not None and is_rgb(VideoFormat(stream.pix_fmt)):
         return BT709
     told = (context.color_primaries, context.color_trc, context.colorspace)
     primaries, transfer, matrix = (
