@@ -225,6 +225,57 @@ def test_hdr_is_shown_as_sdr(tmp_path: Path, transfer: str, signal: float, shown
         assert track.play() == ""
 
 
+@pytest.mark.parametrize("size", ["856x480", "1280x720"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "full.mp4",
+            (
+                "-vf",
+                "scale=out_range=pc:out_color_matrix=bt709",
+                *FAST[:4],
+                "-pix_fmt",
+                "yuvj420p",
+                "-colorspace",
+                "bt709",
+            ),
+        ),
+        ("camera.avi", ("-vf", "scale=out_range=pc", "-c:v", "mjpeg", "-q:v", "2", "-pix_fmt", "yuvj422p")),
+        ("palette.gif", ("-vf", "format=rgb24,split[a][b];[a]palettegen[p];[b][p]paletteuse=dither=none")),
+        ("rgb.mkv", ("-c:v", "libx264rgb", "-preset", "ultrafast")),
+        (
+            "hd.mp4",
+            (
+                "-vf",
+                "scale=out_color_matrix=bt709",
+                *FAST,
+                "-colorspace",
+                "bt709",
+                "-color_primaries",
+                "bt709",
+            ),
+        ),
+        ("sd.mp4", ("-vf", "scale=out_color_matrix=bt601", *FAST, "-colorspace", "smpte170m")),
+    ],
+)
+def test_colours_and_ranges(tmp_path: Path, size: str, name: str, words: tuple[str, ...]) -> None:
+    """Whatever the matrix and the range, a player that follows the tags shows the same colours."""
+    output = transcode(film(tmp_path / name, *words, video=pictures(size, seconds=1), audio=[]))
+    assert output.faults() == []
+    for track in output.qualities.values():
+        assert track.frames[5].corners() == UPRIGHT
+        assert track.frames[5].format == "yuv420p"
+
+
+def test_a_turned_video_in_rgb(tmp_path: Path) -> None:
+    flat = film(
+        tmp_path / "flat.mov", "-c:v", "qtrle", "-pix_fmt", "rgb24", video=pictures(seconds=1), audio=[]
+    )
+    output = transcode(again(tmp_path / "a.mov", flat, before=("-display_rotation", "180")))
+    check(output, SIZES, 1.0, corners=UPRIGHT[::-1])
+
+
 def test_six_channels_are_mixed_to_two(tmp_path: Path) -> None:
     output = transcode(film(tmp_path / "a.mp4", audio=sound(channels=6)))
     check(output, SIZES, 5.0, sound_seconds=5.0)

@@ -24,7 +24,8 @@ from mediamill.processors.transcode.processor import TranscodeProcessor
 from tests.processors.transcode.odd_clips import run_ffmpeg
 
 Image = NDArray[np.uint8]
-CORNERS = {"red": (254, 0, 0), "lime": (0, 255, 1), "blue": (0, 0, 254), "yellow": (255, 255, 0)}
+CORNERS = {"red": (255, 0, 0), "lime": (0, 255, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0)}
+NEARLY = 10
 WHITE = 200  # mean brightness of the flash, at least
 LOUD = 0.2
 
@@ -155,14 +156,16 @@ class Seen:
         )
 
     def corners(self) -> list[str]:
-        """The colours of the corners: top left, top right, bottom left, bottom right."""
+        """The colours of the corners: top left, top right, bottom left, bottom right. No other colour will do."""
         height, width = self.image.shape[:2]
-        found = []
-        for y in (height // 4, height * 3 // 4):
-            for x in (width // 4, width * 3 // 4):
-                here = self.image[y, x].astype(int)
-                found.append(min(CORNERS, key=lambda name: int(np.abs(here - np.array(CORNERS[name])).sum())))
-        return found
+        places = [(y, x) for y in (height // 4, height * 3 // 4) for x in (width // 4, width * 3 // 4)]
+        return [name_of(self.image[place]) for place in places]
+
+
+def name_of(pixel: Image) -> str:
+    """The colour of a pixel, by its name if it is nearly one of ours."""
+    near = (name for name, colour in CORNERS.items() if np.abs(pixel - np.array(colour)).max() <= NEARLY)
+    return next(near, str(pixel.tolist()))
 
 
 def transcode(source: Path, **payload: Any) -> Output:
