@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.api.serving import SECRET, Served
 from tests.api.test_worker import register
 
 EXAMPLES = 10
+ROOT = Path(__file__).parents[2]
 # Live streams: there is nothing in them to be tried, and they end when what they tell of ends.
 STREAMS = ("/api/events", "/v1/runs/{run_id}/events")
 WAITING = "/api/worker/claim"  # stays open until there is a job, or for some seconds
@@ -25,6 +27,7 @@ async def run_schemathesis(served: Served, folder: Path, *more: str) -> tuple[in
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
+        env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.api.chunk_serializer", "PYTHONPATH": str(ROOT)},
     )
     try:
         out, _ = await process.communicate()

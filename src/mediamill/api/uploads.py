@@ -48,19 +48,20 @@ class UploadDesk:
             self._sending.remove((upload_id, body))
 
 
-def _header(name: str, description: str, *, required: bool = True) -> dict[str, Any]:
+def _header(name: str, description: str, *, required: bool = True, **schema: Any) -> dict[str, Any]:
     return {
         "name": name,
         "in": "header",
         "required": required,
         "description": description,
-        "schema": {"type": "string"},
+        "schema": {"type": "string", **schema},
     }
 
 
-TUS = _header("Tus-Resumable", "The version of the protocol: 1.0.0.")
-OFFSET = _header("Upload-Offset", "Where the chunk begins: where the upload ends.")
-LENGTH = _header("Upload-Length", "Bytes of the whole file. It must be known.")
+NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
+TUS = _header("Tus-Resumable", "The version of the protocol.", enum=[tus.VERSION])
+OFFSET = _header("Upload-Offset", "Where the chunk begins: where the upload ends.", **NUMBER)
+LENGTH = _header("Upload-Length", "Bytes of the whole file. It must be known.", **NUMBER)
 METADATA = _header(
     "Upload-Metadata",
     "Pairs of a key and base64, separated by commas: filename, title, description, category, and fingerprint (an "
@@ -74,7 +75,7 @@ CHUNK = {"content": {tus.CONTENT_TYPE: {"schema": {"type": "string", "format": "
 
 
 @router.options("", status_code=204)
-@router.options("/{upload_id}", status_code=204)
+@router.options("/{upload_id}", status_code=204, include_in_schema=False)
 async def tell_abilities(request: Request) -> Response:
     """What of tus is spoken here, and how large an upload may be."""
     limit = _desk(request).uploads.settings.video_upload_limit_bytes
