@@ -118,7 +118,7 @@ def _examples(epilog: str | None) -> list[str]:
 
 def write_kinds() -> str:
     """Every job kind, and every processor that a pool can name."""
-    kinds = all_kinds()
+    kinds = all_kinds(Settings())
     lines = ["# Job kinds", "", MADE, "", "| kind | runs | what it does |", "|---|---|---|"]
     for name in kinds.names():
         kind = kinds.get(name)
