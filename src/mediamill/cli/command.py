@@ -28,6 +28,7 @@ from mediamill.cli import (
     runs,
     up,
     version,
+    videos,
     worker,
     workers,
 )
@@ -49,6 +50,7 @@ def build_app() -> typer.Typer:
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
     app.add_typer(bots.app, name="bots")
+    app.add_typer(videos.app, name="videos")
     app.add_typer(runs.app, name="runs")
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
