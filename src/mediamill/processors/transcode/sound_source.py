@@ -32,6 +32,7 @@ SOURCE_RATES = range(1_000, 768_001)
 SEEK_BACK_SECONDS = 1
 JITTER_SECONDS = Fraction(1, 25)  # timestamps that are less wrong than this are right
 LONGEST_GAP_SECONDS = 3600  # more is a lie
+LONGEST_OVERLAP_SECONDS = 1  # more is another recording behind this one, whose clock begins again
 MIX_LIMIT = "1.414"  # of what a channel is the sum of, in a mix-down: 1 makes films faint, much more clips
 MOST_BAD_PACKETS = 20_000  # in a row; then it is not sound at all
 
@@ -93,7 +94,8 @@ class SoundSource:
         if not is_first and abs(gap) <= JITTER_SECONDS * self.rate:
             self.is_exact = self.is_exact and gap == 0
             gap = 0
-        if abs(gap) > LONGEST_GAP_SECONDS * self.rate:
+        least = -LONGEST_GAP_SECONDS if is_first else -LONGEST_OVERLAP_SECONDS
+        if not least * self.rate <= gap <= LONGEST_GAP_SECONDS * self.rate:
             self._origin += Fraction(gap, self.rate)
             gap, self.is_exact = 0, False
         self._cut += max(0, -gap)
