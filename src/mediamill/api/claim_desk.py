@@ -82,8 +82,17 @@ class ClaimDesk:
         # A kind that runs beside the database cannot run elsewhere, whatever pool it was put into.
         bound = [job for job in jobs if engine.kinds.find(job.kind).handler is not None]
         if bound:
-            await settle.hand_back(database, engine, claimer.worker_id, bound)
+            await self.hand_back(claimer.worker_id, bound)
         return [job for job in jobs if job not in bound], due_at
+
+    async def hand_back(self, worker_id: int, jobs: Sequence[ClaimedJob]) -> None:
+        """Jobs that were claimed for nothing; the attempts do not count."""
+        await settle.hand_back(self._deps.database, self._deps.engine, worker_id, jobs)
+
+    async def check_instance(self, worker_id: int, instance: str | None) -> None:
+        """Is it still this process that the worker's key speaks for?"""
+        async with self._deps.database.connection() as connection:
+            workers.check_instance(await workers.show_worker(connection, worker_id), instance)
 
     def for_wire(self, job: ClaimedJob, pool: Pool) -> dict[str, Any]:
         """What a remote worker needs to run a job."""

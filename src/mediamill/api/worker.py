@@ -205,12 +205,32 @@ async def _extend(connection: Connection, worker_id: int, claims: Sequence[Claim
 
 
 @keyed.post("/claim")
-async def claim(request: Request, worker_id: WorkerOfKey, wish: Wish) -> dict[str, Any]:
+async def claim(
+    request: Request,
+    worker_id: WorkerOfKey,
+    wish: Wish,
+    x_worker_instance: Annotated[str | None, Header()] = None,
+) -> dict[str, Any]:
     """Jobs of pools that have a processor, each with all that a run needs; and when the next one comes due."""
     desk: ClaimDesk = request.app.state.claim_desk
     claimed, due_at = await desk.claim(worker_id, wish.pools, wish.amount)
+    if claimed:
+        await _check_there(request, desk, worker_id, [job for job, _ in claimed], x_worker_instance)
     due_in = None if due_at is None else max(0.0, (due_at - datetime.now(UTC)).total_seconds())
     return {"jobs": [desk.for_wire(job, pool) for job, pool in claimed], "due_in_seconds": due_in}
+
+
+async def _check_there(
+    request: Request, desk: ClaimDesk, worker_id: int, jobs: Sequence[ClaimedJob], instance: str | None
+) -> None:
+    """Whoever asked may be gone, or replaced by a process whose greeting came before the claim: not for them, then."""
+    try:
+        if await request.is_disconnected():
+            raise workers.WorkerReplacedError("nobody is there to take the jobs")
+        await desk.check_instance(worker_id, instance)
+    except workers.WorkerReplacedError:
+        await desk.hand_back(worker_id, jobs)
+        raise
 
 
 @keyed.post("/progress")

@@ -23,7 +23,7 @@ from mediamill.api.file_answer import answer_file, open_plain
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.api.worker import ClaimIn, WorkerOfKey, worker_of_request
 from mediamill.engine import lease
-from mediamill.engine.model import ClaimedJob
+from mediamill.engine.model import ClaimedJob, has_nul
 from mediamill.engine.pools import Pool
 from mediamill.errors import ClaimLostError, InvalidError, MediamillError, NotFoundError
 from mediamill.staging.derivatives import home_of
@@ -180,10 +180,12 @@ async def _held(deps: Deps, worker_id: int, job_id: int, token: int) -> tuple[Cl
 
 
 def _facts(text: str) -> dict[str, Any]:
+    """What PostgreSQL can store as it is: no NUL, no halves of characters, no numbers that are none."""
     try:
         facts = json.loads(text)
+        plain = json.dumps(facts, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise BadFactsError from None
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or has_nul(plain):
         raise BadFactsError
     return facts

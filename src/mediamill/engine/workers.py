@@ -132,12 +132,17 @@ async def worker_of_key(connection: Connection, key: str, instance: str | None =
                 raise WorkerKeyRevokedError(fix="register the worker again to get a new key")
             if row["state"] == WorkerState.DISABLED:
                 raise WorkerDisabledError(f"the worker {row['name']} is disabled", fix="enable it first")
-            if instance is not None and row["process"] not in (None, instance):
-                raise WorkerReplacedError(
-                    f"another process works as {row['name']} now", fix="give each worker a key of its own"
-                )
+            check_instance(row, instance)
             return int(row["worker_id"])
     raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
+
+
+def check_instance(worker: Mapping[str, Any], instance: str | None) -> None:
+    """A key speaks for the process that was greeted last."""
+    if instance is not None and worker["process"] not in (None, instance):
+        raise WorkerReplacedError(
+            f"another process works as {worker['name']} now", fix="give each worker a key of its own"
+        )
 
 
 async def revoke_keys(connection: Connection, worker_id: int) -> int:

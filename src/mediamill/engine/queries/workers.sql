@@ -77,7 +77,7 @@ returning id, name, pg_notify('mediamill_workers', :worker_id::text);
 select id from workers where id::text = :who or name = :who order by state = 'offline', id desc limit 1;
 
 -- name: show_worker
-select id, name, type, state, pools, gpu from workers where id = :worker_id;
+select id, name, type, state, pools, gpu, process from workers where id = :worker_id;
 
 -- name: list_workers
 select id, name, type, state, hostname, pools, capabilities, metadata, stats, gpu, current_job_id, registered_at,
