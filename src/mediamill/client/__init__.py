@@ -1,4 +1,5 @@
-"""The Python client: `Client`, and `AsyncClient` for asyncio, send messages with images and follow the answers."""
+"""The Python client: `Client`, and `AsyncClient` for asyncio, send messages with images and follow the
+answers, and upload videos."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from mediamill.client.model import (
     RunState,
     StateChanged,
     TextPiece,
+    UploadedVideo,
 )
 from mediamill.client.problems import NoServerError, ProblemError, RunFailedError
+from mediamill.client.upload import VideoChangedError
 
 __all__ = [
     "AsyncClient",
@@ -36,4 +39,6 @@ __all__ = [
     "RunState",
     "StateChanged",
     "TextPiece",
+    "UploadedVideo",
+    "VideoChangedError",
 ]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
+from os import PathLike
+from pathlib import Path
 from typing import Self, TypeVar, cast
 
 import httpx
 
 from mediamill.client import wire
-from mediamill.client.body import Body, Progress
-from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent
+from mediamill.client.body import Progress
+from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent, UploadedVideo
 from mediamill.client.plans import (
     Answer,
     Ask,
@@ -22,11 +24,13 @@ from mediamill.client.plans import (
     Plan,
     Plans,
     Reply,
+    Sendable,
     Step,
     Tell,
     next_step,
 )
 from mediamill.client.problems import RunFailedError
+from mediamill.client.upload import upload_video
 
 T = TypeVar("T")
 
@@ -118,6 +122,22 @@ class AsyncClient:
                     return cast(T, end.value)
                 reply = await line.do(step)
 
+    async def upload_video(
+        self,
+        path: str | PathLike[str],
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        category: str | None = None,
+        progress: Progress | None = None,
+    ) -> UploadedVideo:
+        """A video, whole. When the line breaks it goes on from there; called again after a restart, too.
+
+        `progress` is told, in a thread, the bytes that are there and how many there are in all.
+        """
+        said = {"title": title, "description": description, "category": category}
+        return await self._carry_out(upload_video(self._plans, Path(path), said, progress))
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
@@ -172,7 +192,7 @@ class _Line:
         await self._open.aclose()
 
 
-async def _pieces(body: Body) -> AsyncIterator[bytes]:
+async def _pieces(body: Sendable) -> AsyncIterator[bytes]:
     """Read in a thread, so that a slow disk holds nothing up."""
     with closing(body.pieces()) as pieces:
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
+from os import PathLike
+from pathlib import Path
 from typing import Self, TypeVar, cast
 
 import httpx
 
 from mediamill.client import wire
 from mediamill.client.body import Progress
-from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent
+from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent, UploadedVideo
 from mediamill.client.plans import (
     Answer,
     Ask,
@@ -27,6 +29,7 @@ from mediamill.client.plans import (
     next_step,
 )
 from mediamill.client.problems import RunFailedError
+from mediamill.client.upload import upload_video
 
 T = TypeVar("T")
 
@@ -121,6 +124,22 @@ class Client:
                 except StopIteration as end:
                     return cast(T, end.value)
                 reply = line.do(step)
+
+    def upload_video(
+        self,
+        path: str | PathLike[str],
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        category: str | None = None,
+        progress: Progress | None = None,
+    ) -> UploadedVideo:
+        """A video, whole. When the line breaks it goes on from there; called again after a restart, too.
+
+        `progress` is told the bytes that are there, and how many there are in all.
+        """
+        said = {"title": title, "description": description, "category": category}
+        return self._carry_out(upload_video(self._plans, Path(path), said, progress))
 
     def close(self) -> None:
         """Close the connections."""

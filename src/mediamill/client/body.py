@@ -30,6 +30,8 @@ class ImageChangedError(InvalidError):
 class Body:
     """Can be sent again from the start: each time the files are read anew."""
 
+    content_type = "application/json"
+
     def __init__(
         self, fields: Mapping[str, Any], images: Sequence[Image], progress: Progress | None = None
     ) -> None:

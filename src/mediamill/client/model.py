@@ -64,6 +64,15 @@ class Run:
         return self.state in ("completed", "failed")
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedVideo:
+    """A video that has arrived whole, and waits to be made into a stream."""
+
+    video_id: str
+    byte_size: int
+    resumed_from: int  # so many bytes of it were there already
+
+
 TIMES = ("created_at", "started_at", "ended_at")
 
 

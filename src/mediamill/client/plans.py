@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -37,6 +37,18 @@ NOT_DONE, LEFT_OPEN = (429, 503), (502, 504)
 STREAM = "text/event-stream"
 
 
+class Sendable(Protocol):
+    """A body of known length; each time it is sent, its pieces are made anew."""
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def content_type(self) -> str: ...
+
+    def pieces(self) -> Generator[bytes, None, None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Send a request and read the answer."""
@@ -44,8 +56,9 @@ class Ask:
     method: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
-    body: Body | None = None
+    body: Sendable | None = None
     repeatable: bool = True  # nothing is lost or doubled if the server gets it twice
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +170,7 @@ class Plans:
     def follow(self, run_id: str) -> Plan[None]:
         """The events of a run to its end. When the connection is lost, on from where it broke off."""
         path, place = f"/v1/runs/{_part(run_id)}/events", None
-        waits = _Waits(self.patience)
+        waits = Waits(self.patience)
         while True:
             reply = yield Listen(path, place)
             if isinstance(reply, Answer) and reply.is_stream:
@@ -166,27 +179,32 @@ class Plans:
                     for event in parser.feed(reply):
                         place = event.id or place
                         if told := _read_event(event):
-                            waits = _Waits(self.patience)
+                            waits = Waits(self.patience)
                             yield Tell(told)
                         if isinstance(told, Finished):
                             return
             seconds = waits.again(reply, repeatable=True)
             if seconds is None:
-                self._read(reply)
-                raise self._stranger()
+                self.read(reply)
+                raise self.stranger()
             yield Pause(seconds)
 
     def _insist(self, ask: Ask) -> Plan[Any]:
         """Ask until there is an answer or patience is at its end; the answer's JSON."""
-        waits = _Waits(self.patience)
+        return self.read((yield from self.insist(ask)))
+
+    def insist(self, ask: Ask) -> Plan[Reply]:
+        """Ask until there is an answer or patience is at its end; the last reply."""
+        waits = Waits(self.patience)
         while True:
             reply = yield ask
             seconds = waits.again(reply, repeatable=ask.repeatable)
             if seconds is None:
-                return self._read(reply)
+                return reply
             yield Pause(seconds)
 
-    def _read(self, reply: Reply) -> Any:
+    def read(self, reply: Reply) -> Any:
+        """The answer's JSON. What is not an answer, or a refusal, is raised."""
         match reply:
             case Lost(reason, connected=False):
                 raise NoServerError(
@@ -199,7 +217,7 @@ class Plans:
                     return told
                 if isinstance(told, dict) and "code" in told:
                     raise ProblemError(str(told["code"]), status, str(told.get("detail")), told.get("fix"))
-                raise self._stranger()
+                raise self.stranger()
             case Lost(reason):
                 raise NoServerError(
                     f"the server at {self.url} does not answer: {reason}",
@@ -207,26 +225,29 @@ class Plans:
                 )
         raise AssertionError(reply)
 
-    def _stranger(self) -> NoServerError:
+    def stranger(self) -> NoServerError:
+        """Somebody else answers there."""
         return NoServerError(f"what answers at {self.url} is not a mediamill", fix="look at the address")
 
 
-class _Waits:
+class Waits:
     """How long to wait before the next try: longer each time, as long as the server says, in all within patience."""
 
     def __init__(self, patience: float) -> None:
         self._left = patience
         self._pauses = _pauses()
 
-    def again(self, reply: Reply, *, repeatable: bool) -> float | None:
-        """The seconds to wait; None: there is nothing to wait for."""
+    def again(self, reply: Reply, *, repeatable: bool, also: Container[int] = ()) -> float | None:
+        """The seconds to wait; None: there is nothing to wait for. `also`: statuses that pass."""
         asked = 0.0
         match reply:
             case Lost(connected=False):
                 pass
             case Lost() if repeatable:
                 pass
-            case Answer(status, headers) if status in NOT_DONE or (repeatable and status in LEFT_OPEN):
+            case Answer(status, headers) if (
+                status in NOT_DONE or status in also or (repeatable and status in LEFT_OPEN)
+            ):
                 asked = retry_after_seconds(headers.get("retry-after")) or 0
             case _:
                 return None

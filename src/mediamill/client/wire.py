@@ -27,9 +27,9 @@ def options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
 
 def request_of(ask: Ask) -> dict[str, Any]:
     """A request without its body, but with the body's length."""
-    headers = {"Accept": "application/json"}
+    headers = {"Accept": "application/json", **ask.headers}
     if ask.body is not None:
-        headers |= {"Content-Type": "application/json", "Content-Length": str(ask.body.length)}
+        headers |= {"Content-Type": ask.body.content_type, "Content-Length": str(ask.body.length)}
     return {"method": ask.method, "url": ask.path, "params": dict(ask.params), "headers": headers}
 
 

@@ -1,0 +1,61 @@
+"""A line to a server that breaks where a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class CuttingLine:
+    """Hands everything on. `cuts`: of the next connections, after how many bytes from the client each breaks."""
+
+    port: int
+    url: str = ""
+    cuts: list[int] = field(default_factory=list)
+    mute: bool = False  # what the server says does not come through
+    passed: int = 0
+    connections: int = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        left = self.cuts.pop(0) if self.cuts else None
+        try:
+            there, to_server = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        back = asyncio.create_task(self._hand_back(there, writer))
+        try:
+            while data := await reader.read(65536):
+                to_server.write(data if left is None else data[:left])
+                await to_server.drain()
+                self.passed += len(data)
+                if left is not None and (left := left - len(data)) <= 0:
+                    break
+        except OSError:
+            pass
+        to_server.close()
+        if left is not None:
+            writer.transport.abort()
+        await asyncio.gather(back, return_exceptions=True)
+        writer.close()
+
+    async def _hand_back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if self.mute:
+                writer.transport.abort()
+                return
+            writer.write(data)
+            await writer.drain()
+
+
+@asynccontextmanager
+async def cutting_line(url: str) -> AsyncIterator[CuttingLine]:
+    line = CuttingLine(int(url.rpartition(":")[2]))
+    server = await asyncio.start_server(line.take, "127.0.0.1", 0)
+    line.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield line
