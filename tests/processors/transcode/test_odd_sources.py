@@ -2,91 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mediamill.errors import GiveUpError
-from mediamill.processors.transcode.tone import nits_to_pq
+from tests.processors.transcode.checking import (
+    FRAME,
+    SIZES,
+    TURNED_SIZES,
+    UPRIGHT,
+    check,
+    check_pictures,
+    check_sync,
+)
 from tests.processors.transcode.odd_clips import AAC, FAST, FLASH_AT, again, film, pictures, sound
-from tests.processors.transcode.watching import Output, Track, beep_at, flash_at, transcode
+from tests.processors.transcode.watching import beep_at, flash_at, transcode
 
 pytestmark = pytest.mark.spec("V4")
-
-SIZES = {"480p": (856, 480), "360p": (642, 360)}
-TURNED_SIZES = {"480p": (480, 856), "360p": (360, 642)}
-UPRIGHT = ["red", "lime", "blue", "yellow"]
-FRAME = 0.04
-AAC_FRAME = 1024 / 48_000
-BT709 = (1, 1, 1)
-
-
-def check(
-    output: Output,
-    sizes: dict[str, tuple[int, int]],
-    seconds: float,
-    frame: float = FRAME,
-    sound_seconds: float | None = None,
-    corners: Sequence[str] = UPRIGHT,
-) -> None:
-    """Everything that must be true of any output."""
-    assert output.faults() == []
-    assert {
-        name: (track.frames[0].width, track.frames[0].height) for name, track in output.qualities.items()
-    } == sizes
-    assert {one.playlist[:-5]: (one.width, one.height) for one in output.master.variants} == sizes
-    for track in output.qualities.values():
-        check_pictures(track, seconds, frame)
-        assert track.frames[0].corners() == list(corners)
-    starts = [track.segment_starts() for track in output.qualities.values()]
-    assert all(one == starts[0] for one in starts), "keyframes are not where those of other qualities are"
-    times = [[round(one.time, 6) for one in track.frames] for track in output.qualities.values()]
-    assert all(one == times[0] for one in times), "qualities show pictures at different times"
-    if sound_seconds is None:
-        assert output.master.audio is None
-        assert output.result["has_audio"] is False
-    else:
-        assert output.result["has_audio"] is True
-        check_sound(output.quality("audio"), sound_seconds)
-
-
-def check_pictures(track: Track, seconds: float, frame: float) -> None:
-    frames, playlist = track.frames, track.playlist
-    assert frames[0].time == 0
-    assert all(later.time > earlier.time for earlier, later in itertools.pairwise(frames))
-    assert {one.format for one in frames} == {"yuv420p"}
-    assert track.seconds == pytest.approx(seconds, abs=frame * 1.01)
-    assert frames[-1].time + frames[-1].seconds == pytest.approx(track.seconds, abs=0.002)
-    begins = np.cumsum([0.0, *(segment.seconds for segment in playlist.segments)])
-    assert track.segment_starts() == pytest.approx(begins[:-1], abs=0.002)
-    assert all(segment.seconds <= 2.5 for segment in playlist.segments)
-    told = track.probe()
-    assert len(told["packets"]) == len(frames)
-    keys = [float(packet["pts_time"]) for packet in told["packets"] if "K" in packet["flags"]]
-    assert keys == pytest.approx(begins[:-1], abs=0.002)
-    assert told["streams"][0].get("sample_aspect_ratio", "1:1") in ("1:1", "N/A", "0:1")
-    assert track.play() == ""
-
-
-def check_sound(track: Track, seconds: float) -> None:
-    start, rate, samples = track.samples
-    assert start == pytest.approx(0, abs=0.001)
-    assert samples.shape[0] == 2
-    assert samples.shape[1] / rate == pytest.approx(seconds, abs=2 * AAC_FRAME)
-    assert track.seconds == pytest.approx(samples.shape[1] / rate, abs=0.002)
-    assert track.play() == ""
-
-
-def check_sync(output: Output, flash: float = FLASH_AT, beep: float = FLASH_AT, frame: float = FRAME) -> None:
-    """The flash and the beep are where they were, and as far apart as they were."""
-    heard = beep_at(output.quality("audio"))
-    for track in output.qualities.values():
-        seen = flash_at(track)
-        assert seen == pytest.approx(flash, abs=frame * 1.01)
-        assert heard - seen == pytest.approx(beep - flash, abs=0.012)
 
 
 def test_an_ordinary_video(tmp_path: Path) -> None:
@@ -172,110 +106,6 @@ def test_sound_alone_is_refused_with_a_reason(tmp_path: Path) -> None:
         transcode(film(tmp_path / "a.mp4", *AAC, video=[]))
 
 
-def test_ten_bits(tmp_path: Path) -> None:
-    words = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le", *AAC)
-    output = transcode(film(tmp_path / "a.mp4", *words))
-    check(output, SIZES, 5.0, sound_seconds=5.0)
-    assert output.result["hdr"] is False
-
-
-@pytest.mark.parametrize(
-    ("transfer", "signal", "shown"),
-    [
-        ("smpte2084", float(nits_to_pq(np.array(26.0))), 0.425),
-        ("smpte2084", float(nits_to_pq(np.array(203.0))), 0.903),
-        ("arib-std-b67", 0.38, 0.426),
-        ("arib-std-b67", 0.75, 0.903),
-    ],
-)
-def test_hdr_is_shown_as_sdr(tmp_path: Path, transfer: str, signal: float, shown: float) -> None:
-    """A grey of known brightness lands where SDR has it, in every quality, and stays grey."""
-    level = round(64 + 876 * signal)
-    grey = ["-f", "lavfi", "-i", "color=black:s=856x480:r=25:d=1"]
-    tags = f"colorprim=bt2020:transfer={transfer}:colormatrix=bt2020nc:range=limited:log-level=error"
-    words = (
-        *(
-            "-vf",
-            f"format=yuv420p10le,geq=lum={level}:cb=512:cr=512",
-            "-c:v",
-            "libx265",
-            "-preset",
-            "ultrafast",
-        ),
-        *(
-            "-x265-params",
-            tags,
-            "-color_primaries",
-            "bt2020",
-            "-color_trc",
-            transfer,
-            "-colorspace",
-            "bt2020nc",
-        ),
-        *("-tag:v", "hvc1"),
-    )
-    output = transcode(film(tmp_path / "a.mp4", *words, video=grey, audio=[]))
-    assert output.faults() == []
-    assert output.result["hdr"] is True
-    for track in output.qualities.values():
-        seen = track.frames[10]
-        assert (seen.format, seen.colours) == ("yuv420p", BT709)
-        assert seen.image.mean() / 255 == pytest.approx(shown, abs=0.015)
-        assert np.ptp(seen.image.mean(axis=(0, 1))) < 4
-        assert track.play() == ""
-
-
-@pytest.mark.parametrize("size", ["856x480", "1280x720"])
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (
-            "full.mp4",
-            (
-                "-vf",
-                "scale=out_range=pc:out_color_matrix=bt709",
-                *FAST[:4],
-                "-pix_fmt",
-                "yuvj420p",
-                "-colorspace",
-                "bt709",
-            ),
-        ),
-        ("camera.avi", ("-vf", "scale=out_range=pc", "-c:v", "mjpeg", "-q:v", "2", "-pix_fmt", "yuvj422p")),
-        ("palette.gif", ("-vf", "format=rgb24,split[a][b];[a]palettegen[p];[b][p]paletteuse=dither=none")),
-        ("rgb.mkv", ("-c:v", "libx264rgb", "-preset", "ultrafast")),
-        (
-            "hd.mp4",
-            (
-                "-vf",
-                "scale=out_color_matrix=bt709",
-                *FAST,
-                "-colorspace",
-                "bt709",
-                "-color_primaries",
-                "bt709",
-            ),
-        ),
-        ("sd.mp4", ("-vf", "scale=out_color_matrix=bt601", *FAST, "-colorspace", "smpte170m")),
-    ],
-)
-def test_colours_and_ranges(tmp_path: Path, size: str, name: str, words: tuple[str, ...]) -> None:
-    """Whatever the matrix and the range, a player that follows the tags shows the same colours."""
-    output = transcode(film(tmp_path / name, *words, video=pictures(size, seconds=1), audio=[]))
-    assert output.faults() == []
-    for track in output.qualities.values():
-        assert track.frames[5].corners() == UPRIGHT
-        assert track.frames[5].format == "yuv420p"
-
-
-def test_a_turned_video_in_rgb(tmp_path: Path) -> None:
-    flat = film(
-        tmp_path / "flat.mov", "-c:v", "qtrle", "-pix_fmt", "rgb24", video=pictures(seconds=1), audio=[]
-    )
-    output = transcode(again(tmp_path / "a.mov", flat, before=("-display_rotation", "180")))
-    check(output, SIZES, 1.0, corners=UPRIGHT[::-1])
-
-
 def test_six_channels_are_mixed_to_two(tmp_path: Path) -> None:
     output = transcode(film(tmp_path / "a.mp4", audio=sound(channels=6)))
     check(output, SIZES, 5.0, sound_seconds=5.0)
@@ -328,34 +158,6 @@ def test_pixels_that_are_not_square(tmp_path: Path, shape: str, size: tuple[int,
     assert output.qualities["480p"].probe()["streams"][0].get("sample_aspect_ratio", "1:1") in ("1:1", "N/A")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("a.mov", ("-c:v", "qtrle", "-pix_fmt", "argb", "-c:a", "pcm_s16le")),
-        (
-            "a.webm",
-            (
-                "-c:v",
-                "libvpx-vp9",
-                "-deadline",
-                "realtime",
-                "-cpu-used",
-                "8",
-                "-pix_fmt",
-                "yuva420p",
-                "-c:a",
-                "libopus",
-            ),
-        ),
-        ("b.mov", ("-c:v", "prores_ks", "-pix_fmt", "yuva444p10le", "-c:a", "pcm_s24le")),
-    ],
-)
-def test_alpha(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
-    output = transcode(film(tmp_path / name, *words, video=pictures(seconds=3), audio=sound(3)))
-    check(output, SIZES, 3.0, sound_seconds=3.0)
-    check_sync(output)
-
-
 @pytest.mark.parametrize("offset", ["20", "70000", "95441"])
 def test_a_broadcast_that_does_not_start_at_zero(tmp_path: Path, offset: str) -> None:
     """The last one passes the point where the clock of MPEG-TS starts again, at 26.5 hours."""
@@ -363,6 +165,47 @@ def test_a_broadcast_that_does_not_start_at_zero(tmp_path: Path, offset: str) ->
     output = transcode(film(tmp_path / "a.ts", *words))
     check(output, SIZES, 5.0, sound_seconds=5.0)
     check_sync(output)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.webm", ("-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-c:a", "libopus")),
+        ("a.avi", ("-c:v", "mpeg4", "-q:v", "3", "-bf", "2", "-c:a", "libmp3lame")),
+        ("a.wmv", ("-c:v", "wmv2", "-q:v", "3", "-c:a", "wmav2")),
+        ("a.flv", ("-c:v", "flv", "-q:v", "3", "-c:a", "libmp3lame", "-ar", "44100")),
+        ("fragments.mp4", (*FAST, *AAC, "-movflags", "frag_keyframe+empty_moov")),
+        (
+            "open.mp4",
+            ("-c:v", "libx264", "-preset", "fast", "-x264-params", "open-gop=1:keyint=30:bframes=4", *AAC),
+        ),
+        ("hevc.mp4", ("-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=error", *AAC)),
+        ("holes.mkv", (*FAST, *AAC, "-af", "aselect='not(between(t,2,2.5))'")),
+    ],
+)
+def test_other_formats(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+    output = transcode(film(tmp_path / name, *words, video=pictures(seconds=3), audio=sound(3)))
+    assert output.faults() == []
+    for track in output.qualities.values():
+        check_pictures(track, 3.0, frame=2 * FRAME)  # sound may begin before the pictures
+        assert track.frames[0].corners() == UPRIGHT
+        assert flash_at(track) == pytest.approx(FLASH_AT, abs=2 * FRAME)
+        assert beep_at(output.quality("audio")) - flash_at(track) == pytest.approx(0, abs=0.02)
+    assert output.quality("audio").seconds == pytest.approx(3.0, abs=0.15)
+    assert output.quality("audio").play() == ""
+
+
+def test_two_recordings_in_one_file(tmp_path: Path) -> None:
+    """Their clocks begin again and their sizes differ: one plays behind the other, sound and all."""
+    words = (*FAST, "-c:a", "mp2")
+    first = film(tmp_path / "1.ts", *words, video=pictures(seconds=3), audio=sound(3))
+    second = film(tmp_path / "2.ts", *words, video=pictures("640x360", seconds=3), audio=sound(3))
+    source = tmp_path / "a.ts"
+    source.write_bytes(first.read_bytes() + second.read_bytes())
+    output = transcode(source)
+    check(output, SIZES, 6.0, sound_seconds=6.03)
+    check_sync(output)
+    assert all(track.frames[-1].corners() == UPRIGHT for track in output.qualities.values())
 
 
 def test_an_edit_list_that_cuts_the_beginning(tmp_path: Path) -> None:
