@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.processors.transcode.odd_clips import FLASH_AT
-from tests.processors.transcode.watching import Output, Track, beep_at, flash_at
+from tests.processors.transcode.watching import Output, Track, beep_at, ffprobe, flash_at
 
 SIZES = {"480p": (856, 480), "360p": (642, 360)}
 TURNED_SIZES = {"480p": (480, 856), "360p": (360, 642)}
@@ -35,6 +35,7 @@ def check(
     for track in output.qualities.values():
         check_pictures(track, seconds, frame)
         assert track.frames[0].corners() == list(corners)
+    check_master(output)
     starts = [track.segment_starts() for track in output.qualities.values()]
     assert all(one == starts[0] for one in starts), "keyframes are not where those of other qualities are"
     times = [[round(one.time, 6) for one in track.frames] for track in output.qualities.values()]
@@ -45,6 +46,22 @@ def check(
     else:
         assert output.result["has_audio"] is True
         check_sound(output.quality("audio"), sound_seconds)
+
+
+def check_master(output: Output) -> None:
+    """Another player finds every stream in it, with the codecs and within the rates that it tells."""
+    streams = ffprobe(output.folder / "master.m3u8", "-show_streams")["streams"]
+    kinds = [stream["codec_type"] for stream in streams]
+    assert kinds.count("video") == len(output.qualities)
+    assert kinds.count("audio") == (1 if output.master.audio else 0)
+    for variant in output.master.variants:
+        track = output.quality(variant.playlist.removesuffix(".m3u8"))
+        codec = variant.codecs.split(",")[0]
+        assert int(codec[-2:], 16) == track.probe()["streams"][0]["level"]
+        sizes = [(track.folder / segment.name).stat().st_size for segment in track.playlist.segments]
+        rates = [size * 8 / one.seconds for size, one in zip(sizes, track.playlist.segments, strict=True)]
+        full = [rate for rate, one in zip(rates, track.playlist.segments, strict=True) if one.seconds >= 1]
+        assert variant.bandwidth >= max(full, default=0)
 
 
 def check_pictures(track: Track, seconds: float, frame: float) -> None:

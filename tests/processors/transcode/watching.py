@@ -110,13 +110,7 @@ class Track:
 
     def probe(self) -> dict[str, Any]:
         """What ffprobe says of its stream, and of every packet."""
-        words = ["-v", "error", "-show_streams", "-show_packets", "-of", "json", str(self.path)]
-        done = subprocess.run(
-            [str(ffmpeg.FFPROBE_PATH), *words], capture_output=True, text=True, timeout=60, check=True
-        )
-        assert done.stderr == ""
-        told: dict[str, Any] = json.loads(done.stdout)
-        return told
+        return ffprobe(self.path, "-show_streams", "-show_packets")
 
     def play(self) -> str:
         """What ffmpeg complains of when it decodes all of it."""
@@ -160,6 +154,17 @@ class Seen:
         height, width = self.image.shape[:2]
         places = [(y, x) for y in (height // 4, height * 3 // 4) for x in (width // 4, width * 3 // 4)]
         return [name_of(self.image[place]) for place in places]
+
+
+def ffprobe(path: Path, *words: str) -> dict[str, Any]:
+    """What it says; it must not complain."""
+    words = (*words, "-v", "error", "-of", "json", str(path))
+    done = subprocess.run(
+        [str(ffmpeg.FFPROBE_PATH), *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 def name_of(pixel: Image) -> str:
