@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from mediamill.conversations.store import queries
-from mediamill.db.connection import connect
-from mediamill.db.queries import Query
-from tests.conftest import clone_template, database_url, drop_database, run_sql
-from tests.plans.measure import literal, nodes, rows_examined
+from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("arrivals", "queues", "replies", "conversations")
 STORED, OPEN = 100_000, 20
@@ -47,16 +39,6 @@ FILL = (
 ANN = {"bot_id": "bot1", "provider_name": "line", "correspondent_id": "ann"}
 TEXTS = {"guids": [f"guid{STORED + 1}"], "contents": ["text"], "failed_reasons": [None]}
 PAGE = {"before": None, "after": None, "amount": 50}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A statement, what it is given, and how many rows it may look at."""
-
-    query: Query
-    given: dict[str, Any]
-    examines: int
-    name: str = ""
 
 
 CASES = [
@@ -103,46 +85,13 @@ CASES = [
 ]
 
 
-async def explain(url: str) -> dict[tuple[int, str], str]:
-    await run_sql(url, *FILL, *(f"vacuum (analyze) {table}" for table in TABLES))
-    plans: dict[tuple[int, str], str] = {}
-    for mode in ("force_generic_plan", "force_custom_plan"):
-        connection = await connect(url, plan_cache_mode=mode)
-        for number, case in enumerate(CASES):
-            arguments = ", ".join(map(literal, case.query.arguments(case.given)))
-            await connection.execute(f"prepare measured as {case.query.sql.rstrip().rstrip(';')}")
-            transaction = connection.transaction()
-            await transaction.start()
-            plans[number, mode] = await connection.fetchval(
-                f"explain (analyze, timing off, costs off, format json) execute measured({arguments})"
-            )
-            await transaction.rollback()
-            await connection.execute("deallocate measured")
-        await connection.close()
-    return plans
-
-
 @pytest.fixture(scope="module")
-def plans(server_url: str, template_url: str) -> Iterator[dict[tuple[int, str], str]]:
-    admin, name = database_url(server_url, "postgres"), f"conversation_plans_{os.getpid()}"
-    asyncio.run(run_sql(admin, clone_template(name)))
-    yield asyncio.run(explain(database_url(server_url, name)))
-    asyncio.run(run_sql(admin, drop_database(name)))
+def plans(server_url: str, template_url: str) -> Iterator[Plans]:
+    with explained(server_url, FILL, TABLES, CASES) as plans:
+        yield plans
 
 
 @pytest.mark.spec("C8", "C22", "C23")
-@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
-@pytest.mark.parametrize(
-    "number", [pytest.param(n, id=f"{case.query.name} {case.name}".strip()) for n, case in enumerate(CASES)]
-)
-def test_no_table_is_scanned_and_few_rows_are_looked_at(
-    plans: dict[tuple[int, str], str], number: int, mode: str
-) -> None:
-    text = plans[number, mode]
-    scans = [
-        node
-        for node in nodes(json.loads(text)[0]["Plan"])
-        if node.get("Relation Name") in TABLES and "Scan" in node["Node Type"]
-    ]
-    assert [node["Node Type"] for node in scans if node["Node Type"] == "Seq Scan"] == [], text
-    assert sum(map(rows_examined, scans)) <= 2 * CASES[number].examines + 2, text
+@each(CASES)
+def test_no_table_is_scanned_and_few_rows_are_looked_at(plans: Plans, number: int, mode: str) -> None:
+    check_plan(plans[number, mode], TABLES, CASES[number].examines)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from mediamill.db.connection import connect
-from mediamill.db.queries import Query
 from mediamill.inputs.store import SCOPE_LOCKS, queries
-from tests.conftest import clone_template, database_url, drop_database, run_sql
-from tests.plans.measure import literal, nodes, rows_examined
+from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("runs", "input_images")
 DONE, OPEN, WAITING = 100_000, 20, 30_000
@@ -59,16 +51,6 @@ NEW = ANN | {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """A statement, what it is given, and how many rows it may look at."""
-
-    query: Query
-    given: dict[str, Any]
-    examines: int
-    name: str = ""
-
-
 CASES = [
     Case(queries.purge_expired, {}, 2 * EXPIRED),
     Case(queries.lock_scope, ANN | {"lock_class": SCOPE_LOCKS}, 0),
@@ -108,48 +90,15 @@ CASES = [
     Case(queries.retry_run, {"run_id": RUN}, 1),
     Case(queries.past_runs, {"thread_key": "busy", "sequence": DONE + 1, "amount": 20}, 20),
 ]
-Plans = dict[tuple[int, str], str]
-
-
-async def explain(url: str) -> Plans:
-    await run_sql(url, *FILL, *(f"vacuum (analyze) {table}" for table in TABLES))
-    plans: Plans = {}
-    for mode in ("force_generic_plan", "force_custom_plan"):
-        connection = await connect(url, plan_cache_mode=mode)
-        for number, case in enumerate(CASES):
-            arguments = ", ".join(map(literal, case.query.arguments(case.given)))
-            await connection.execute(f"prepare measured as {case.query.sql.rstrip().rstrip(';')}")
-            transaction = connection.transaction()
-            await transaction.start()
-            execute = f"execute measured({arguments})" if arguments else "execute measured"
-            plans[number, mode] = await connection.fetchval(
-                f"explain (analyze, timing off, costs off, format json) {execute}"
-            )
-            await transaction.rollback()
-            await connection.execute("deallocate measured")
-        await connection.close()
-    return plans
 
 
 @pytest.fixture(scope="module")
 def plans(server_url: str, template_url: str) -> Iterator[Plans]:
-    admin, name = database_url(server_url, "postgres"), f"input_plans_{os.getpid()}"
-    asyncio.run(run_sql(admin, clone_template(name)))
-    yield asyncio.run(explain(database_url(server_url, name)))
-    asyncio.run(run_sql(admin, drop_database(name)))
+    with explained(server_url, FILL, TABLES, CASES) as plans:
+        yield plans
 
 
 @pytest.mark.spec("I4", "I7", "I8")
-@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
-@pytest.mark.parametrize(
-    "number", [pytest.param(n, id=f"{case.query.name} {case.name}".strip()) for n, case in enumerate(CASES)]
-)
+@each(CASES)
 def test_no_table_is_scanned_and_few_rows_are_looked_at(plans: Plans, number: int, mode: str) -> None:
-    text = plans[number, mode]
-    scans = [
-        node
-        for node in nodes(json.loads(text)[0]["Plan"])
-        if node.get("Relation Name") in TABLES and "Scan" in node["Node Type"]
-    ]
-    assert [node["Node Type"] for node in scans if node["Node Type"] == "Seq Scan"] == [], text
-    assert sum(map(rows_examined, scans)) <= 2 * CASES[number].examines + 2, text
+    check_plan(plans[number, mode], TABLES, CASES[number].examines)

@@ -22,3 +22,11 @@ async def test_a_played_video_is_ready_with_its_files_in_place(ground: Ground) -
     assert states == {"720p": "completed", "480p": "failed", "360p": "completed"}
     assert said["transcript"]["text"] == "Hello sea. Hello sand."
     assert (output_folder(ground.data, video_id, job.id) / "master.m3u8").is_file()
+
+
+@pytest.mark.spec("V5")
+async def test_percents_are_kept_as_they_are_told(ground: Ground) -> None:
+    await ground.add()
+    (job,) = await ground.claim()
+    await ground.report(job, parts={"360p": {"state": "in_progress", "percent": 33.5}})
+    assert await ground.one("select percent from video_qualities") == 33.5

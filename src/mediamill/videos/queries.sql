@@ -35,7 +35,8 @@ where v.id = :id;
 
 -- name: list_videos
 -- Where the page begins is one row comparison, so that the index finds it; one who pages on from a video that is gone
--- has come to the end.
+-- has come to the end. Words are looked up apart, so that their index is used by a plan that does not know yet whether
+-- there are any.
 select v.id, v.slug, v.title, v.category, v.state, v.error, v.source_bytes, v.duration_seconds, v.width, v.height,
     v.output, v.output_bytes, v.captions_state, v.created_at, v.ready_at, v.deleted_at, j.id as job_id,
     j.state as job_state, j.step, j.percent, j.worker_name
@@ -48,8 +49,9 @@ where (v.created_at, v.id) < (case when :before::uuid is null then 'infinity'
     and (v.deleted_at is not null) = :trash
     and (:state::text is null or v.state = :state)
     and (:category::text is null or v.category = :category)
-    and (:words::text is null or to_tsvector('simple', v.title || ' ' || v.description || ' ' || v.category || ' '
-        || coalesce(v.transcript ->> 'text', '')) @@ websearch_to_tsquery('simple', :words))
+    and (:words::text is null or v.id in (select w.id from videos w
+        where to_tsvector('simple', w.title || ' ' || w.description || ' ' || w.category || ' '
+            || coalesce(w.transcript ->> 'text', '')) @@ websearch_to_tsquery('simple', :words)))
 order by v.created_at desc, v.id desc limit :amount;
 
 -- name: list_categories
@@ -86,7 +88,7 @@ where id = :id;
 
 -- name: note_quality!
 insert into video_qualities as q (video_id, quality, state, segments_total, segments_done, percent, error, started_at, ended_at)
-values (:video_id, :quality, :state, :segments_total, coalesce(:segments_done, 0), coalesce(:percent, 0), :error,
+values (:video_id, :quality, :state, :segments_total, coalesce(:segments_done, 0), coalesce(:percent::float8, 0), :error,
     case when :state in ('in_progress', 'completed', 'failed') then now() end,
     case when :state in ('completed', 'failed', 'skipped') then now() end)
 on conflict (video_id, quality) do update

@@ -52,7 +52,8 @@ create table videos (
     ready_at timestamptz,
     deleted_at timestamptz
 );
-create index videos_newest on videos (created_at desc, id desc) where deleted_at is null;
+-- Whole, so that a plan that does not know yet whether the trash is asked for can use it.
+create index videos_newest on videos (created_at desc, id desc);
 create index videos_deleted on videos (deleted_at desc, id desc) where deleted_at is not null;
 create index videos_words on videos using gin (to_tsvector('simple',
     title || ' ' || description || ' ' || category || ' ' || coalesce(transcript ->> 'text', '')));
