@@ -169,6 +169,7 @@
 
   const toggle = () => (film.paused ? film.play().catch(() => null) : film.pause());
   function seek(seconds) {
+    player.classList.add("begun");
     film.currentTime = Math.min(Math.max(0, seconds), Math.max(0, length() - 0.1));
     showTime();
   }
@@ -177,7 +178,7 @@
     film.muted = film.volume === 0;
   }
   function setSpeed(speed) {
-    film.playbackRate = speed;
+    film.defaultPlaybackRate = film.playbackRate = speed; // the first for when another stream is opened
     keep({ speed });
     for (const input of menu.querySelectorAll("[name=speed]")) input.checked = Number(input.value) === speed;
     tellBriefly(speed === 1 ? "Normal speed" : `${speed} ×`);
@@ -205,7 +206,7 @@
 
   function showState() {
     player.classList.toggle("playing", !film.paused);
-    player.classList.toggle("begun", film.currentTime > 0 || !film.paused);
+    player.classList.add("begun");
     get("play").setAttribute("aria-label", film.paused ? "Play" : "Pause");
     wakeUp();
   }
