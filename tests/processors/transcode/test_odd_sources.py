@@ -125,6 +125,18 @@ def test_rates_of_film_and_television(tmp_path: Path, rate: str, frames: int) ->
     assert output.master.variants[0].frame_rate == pytest.approx(top / bottom, abs=0.001)
 
 
+@pytest.mark.parametrize(("rate", "shown"), [("120", 60), ("240000/1001", 60), ("144", 48)])
+def test_more_pictures_than_players_are_made_for(tmp_path: Path, rate: str, shown: int) -> None:
+    """Slow motion of phones, recordings of games: every second, third or fourth picture is shown."""
+    output = transcode(film(tmp_path / "a.mp4", video=pictures(rate=rate, seconds=3), audio=sound(3)))
+    check(output, SIZES, 3.0, frame=1 / shown, sound_seconds=3.0)
+    check_sync(output, frame=1 / shown)
+    assert len(output.qualities["360p"].frames) == pytest.approx(3 * shown, abs=2)
+    steps = np.diff([one.time for one in output.qualities["360p"].frames])
+    assert steps == pytest.approx(1 / shown, abs=0.005)
+    assert output.master.variants[0].frame_rate == pytest.approx(shown, abs=0.1)
+
+
 def test_other_sample_rates(tmp_path: Path) -> None:
     output = transcode(film(tmp_path / "a.mkv", *FAST, "-c:a", "pcm_s16le", audio=sound(rate=22_050)))
     check(output, SIZES, 5.0, sound_seconds=5.0)

@@ -32,7 +32,7 @@ from mediamill.processors.transcode.request import Request
 from mediamill.processors.transcode.sound import SoundEncoder
 from mediamill.processors.transcode.sound_source import SoundSource
 from mediamill.processors.transcode.source_facts import SourceFacts, find_source_facts
-from mediamill.processors.transcode.timeline import Borders
+from mediamill.processors.transcode.timeline import Borders, one_of
 
 MOST_WARNINGS = 20
 WARNING_CHARACTERS = 300
@@ -161,7 +161,7 @@ class Attempt:
             crf=rung.crf,
             max_rate=rung.max_rate,
             timescale=clock.timescale,
-            frame_rate=1 / clock.frame_seconds,
+            frame_rate=1 / clock.frame_seconds / one_of(float(1 / clock.frame_seconds)),
             threads=min(self._threads, FEW_THREADS if few else MOST_THREADS),
             colours=facts.colours,
         )

@@ -11,6 +11,7 @@ from mediamill.processors.transcode.ladder import QUALITIES, Rung, rungs_for, wa
 from mediamill.processors.transcode.quality import Quality
 from mediamill.processors.transcode.request import Request
 from mediamill.processors.transcode.source_facts import SourceFacts
+from mediamill.processors.transcode.timeline import one_of
 
 NOT_ASKED_FOR = "not asked for"
 
@@ -38,6 +39,7 @@ class LineUp:
 def line_up(facts: SourceFacts, request: Request, kept: Mapping[str, Facts]) -> LineUp:
     """By the size of the source, what was asked for, and what is kept."""
     rate = (facts.media.video.fps if facts.media.video else None) or 0.0
+    rate /= one_of(rate)
     had = {name: find_kept(kept, name) for name in QUALITIES}
     ready = [name for name in request.skip if name in had and had[name].is_complete]
     missing = [name for name in request.skip if name not in ready]

@@ -1,20 +1,23 @@
 """Which segment a picture belongs to, and the pictures that must be repeated to keep the borders. Pure.
 
 Pictures keep the times they have in the source: a constant rate would show phones' and screen recordings' pictures
-at wrong moments, or twice. Borders lie at multiples of the segment's length, moved to the nearest picture. Where a
+at wrong moments, or twice. Only where there are more than players are made for, every second or third is left out.
+Borders lie at multiples of the segment's length, moved to the nearest picture. Where a
 picture stands over a border for long, it is shown again at the border, so that segments are as long as they should be.
 All this depends on the pictures around a border only, never on where decoding began.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Generic, TypeVar
 
 Picture = TypeVar("Picture")
 
+MOST_RATE = 60.5  # pictures a second: Apple's rule, with room for clocks that are not exact
 MOST_EARLY_SECONDS = Fraction(1, 10)  # a border is moved back by half a picture, but not more
 MOST_LATE_SECONDS = Fraction(1, 4)  # and forward by one and a half
 
@@ -35,6 +38,11 @@ class Beat(Generic[Picture]):
     segment: int
     ticks: int
     picture: Picture | None
+
+
+def one_of(rate: float) -> int:
+    """Of how many pictures one is shown, at a source's rate."""
+    return max(1, math.ceil(rate / MOST_RATE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class Borders:
     def arrange(self, pictures: Iterable[Shown[Picture]]) -> Iterator[Beat[Picture]]:
         """Pictures with rising times, with repeats where a border would have none, and the end."""
         standing: Shown[Picture] | None = None
-        for shown in pictures:
+        for shown in self._thinned(pictures):
             if standing is not None:
                 yield from self._repeats(standing, shown.ticks)
             yield Beat(self.segment_of(shown.ticks), shown.ticks, shown.picture)
@@ -75,6 +83,25 @@ class Borders:
             end = standing.ticks + max(1, standing.duration)
             yield from self._repeats(standing, end)
             yield Beat(self.segment_of(end), end, None)
+
+    def _thinned(self, pictures: Iterable[Shown[Picture]]) -> Iterator[Shown[Picture]]:
+        """The first picture of every slot of time and of every segment; the last one stands for those left out."""
+        slot = self.frame_seconds * self.timescale * one_of(float(1 / self.frame_seconds))
+        if slot == self.frame_seconds * self.timescale:
+            yield from pictures
+            return
+        waiting: Shown[Picture] | None = None
+        last: tuple[int, int] | None = None
+        for shown in pictures:
+            place = int((shown.ticks + self.early) / slot), self.segment_of(shown.ticks)
+            if waiting is not None and place == last:
+                waiting = replace(waiting, duration=shown.ticks + shown.duration - waiting.ticks)
+                continue
+            if waiting is not None:
+                yield waiting
+            waiting, last = shown, place
+        if waiting is not None:
+            yield waiting
 
     def _repeats(self, standing: Shown[Picture], until: int) -> Iterator[Beat[Picture]]:
         for passed in range(self.segment_of(standing.ticks) + 1, self.segment_of(until) + 1):
