@@ -16,6 +16,8 @@ class CuttingLine:
     url: str = ""
     cuts: list[int] = field(default_factory=list)
     mute: bool = False  # what the server says does not come through
+    stops_at: int | None = None  # of all connections together: nothing more is handed on until `go_on`
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
     passed: int = 0
     connections: int = 0
 
@@ -33,6 +35,8 @@ class CuttingLine:
                 to_server.write(data if left is None else data[:left])
                 await to_server.drain()
                 self.passed += len(data)
+                if self.stops_at is not None and self.passed >= self.stops_at:
+                    await self.go_on.wait()
                 if left is not None and (left := left - len(data)) <= 0:
                     break
         except OSError:

@@ -19,7 +19,7 @@ from mediamill.client.model import (
     TextPiece,
     UploadedVideo,
 )
-from mediamill.client.problems import NoServerError, ProblemError, RunFailedError
+from mediamill.client.problems import NoServerError, ProblemError, RunFailedError, VideoFailedError
 from mediamill.client.upload import VideoChangedError
 
 __all__ = [
@@ -41,4 +41,5 @@ __all__ = [
     "TextPiece",
     "UploadedVideo",
     "VideoChangedError",
+    "VideoFailedError",
 ]

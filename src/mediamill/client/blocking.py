@@ -11,7 +11,7 @@ from typing import Self, TypeVar, cast
 
 import httpx
 
-from mediamill.client import wire
+from mediamill.client import videos, wire
 from mediamill.client.body import Progress
 from mediamill.client.model import DeliveryMode, Finished, ImageLike, Run, RunEvent, UploadedVideo
 from mediamill.client.plans import (
@@ -30,6 +30,7 @@ from mediamill.client.plans import (
 )
 from mediamill.client.problems import RunFailedError
 from mediamill.client.upload import upload_video
+from mediamill.client.videos import Video
 
 T = TypeVar("T")
 
@@ -140,6 +141,45 @@ class Client:
         """
         said = {"title": title, "description": description, "category": category}
         return self._carry_out(upload_video(self._plans, Path(path), said, progress))
+
+    def video(self, video_id: str) -> Video:
+        """A video as the server tells of it now, by its id or slug: its state, its qualities, how far it is."""
+        return self._carry_out(self._plans.video(video_id))
+
+    def videos(
+        self,
+        *,
+        state: str | None = None,
+        category: str | None = None,
+        words: str | None = None,
+        trash: bool = False,
+        limit: int = 50,
+    ) -> list[Video]:
+        """The latest videos, newest first; `words` are looked for in what is said, too."""
+        filters = {"state": state, "category": category, "q": words, "trash": "true" if trash else None}
+        return self._carry_out(videos.list_videos(self._plans, limit, filters))
+
+    def wait_ready(self, video_id: str, timeout: float | None = None) -> Video:
+        """The video as soon as it can be played; VideoFailedError if it will not, TimeoutError after so many seconds."""
+        return self._carry_out(videos.wait_ready(self._plans, video_id, timeout))
+
+    def retry_video(self, video_id: str) -> Video:
+        """Try again what failed."""
+        return self._carry_out(videos.change_video(self._plans, video_id, "retry"))
+
+    def retranscode_video(
+        self, video_id: str, qualities: Sequence[str] | None = None, *, transcript: bool = False
+    ) -> Video:
+        """Make qualities anew, or all of them; what is there plays on until a worker begins."""
+        return self._carry_out(videos.retranscode_video(self._plans, video_id, qualities, transcript))
+
+    def delete_video(self, video_id: str, *, forever: bool = False) -> None:
+        """To the trash; `forever`: erase one that is there."""
+        self._carry_out(videos.delete_video(self._plans, video_id, forever))
+
+    def restore_video(self, video_id: str) -> Video:
+        """Back from the trash."""
+        return self._carry_out(videos.change_video(self._plans, video_id, "restore"))
 
     def close(self) -> None:
         """Close the connections."""

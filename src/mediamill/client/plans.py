@@ -148,14 +148,14 @@ class Plans:
 
     def run(self, run_id: str) -> Plan[Run]:
         """The run as it is now."""
-        return read_run((yield from self._insist(Ask("GET", f"/v1/runs/{_part(run_id)}"))))
+        return read_run((yield from self._insist(Ask("GET", f"/v1/runs/{path_part(run_id)}"))))
 
     def runs(self, thread_key: str, limit: int) -> Plan[list[Run]]:
         """Page by page, newest first."""
         found: list[Run] = []
         params: dict[str, str] = {}
         while True:
-            path = f"/v1/threads/{_part(thread_key)}/runs"
+            path = f"/v1/threads/{path_part(thread_key)}/runs"
             page = yield from self._insist(Ask("GET", path, {"limit": str(min(limit, 100)), **params}))
             found += map(read_run, page["runs"])
             if len(found) >= limit or not page.get("next"):
@@ -164,12 +164,17 @@ class Plans:
 
     def retry(self, run_id: str) -> Plan[Run]:
         """Not repeatable: a second one would be told that the run is not failed."""
-        path = f"/v1/runs/{_part(run_id)}/retry"
+        path = f"/v1/runs/{path_part(run_id)}/retry"
         return read_run((yield from self._insist(Ask("POST", path, repeatable=False))))
+
+    def video(self, video_id: str) -> Plan[dict[str, Any]]:
+        """A video as it is now, by its id or slug."""
+        told: dict[str, Any] = yield from self._insist(Ask("GET", f"/api/videos/{path_part(video_id)}"))
+        return told
 
     def follow(self, run_id: str) -> Plan[None]:
         """The events of a run to its end. When the connection is lost, on from where it broke off."""
-        path, place = f"/v1/runs/{_part(run_id)}/events", None
+        path, place = f"/v1/runs/{path_part(run_id)}/events", None
         waits = Waits(self.patience)
         while True:
             reply = yield Listen(path, place)
@@ -285,6 +290,6 @@ def _json(text: str | bytes) -> Any:
         return None
 
 
-def _part(key: str) -> str:
+def path_part(key: str) -> str:
     """A part of a path: a slash in it is data, and so are dots alone, which would lead elsewhere."""
     return quote(key, safe="") if key.strip(".") else "%2E" * len(key)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mediamill.client.model import Run
 from mediamill.errors import MediamillError, UnavailableError
 
@@ -29,3 +32,16 @@ class RunFailedError(MediamillError):
         why = f"{run.error or 'nobody knows why'}" + (f" ({run.error_code})" if run.error_code else "")
         super().__init__(f"the run failed: {why}", fix=f"try it again: mediamill runs retry {run.run_id}")
         self.run = run
+
+
+class VideoFailedError(MediamillError):
+    """The video cannot be played; `video` is how it ended."""
+
+    code = "video_failed"
+
+    def __init__(self, video: Mapping[str, Any]) -> None:
+        why = video.get("error") or "nobody knows why"
+        super().__init__(
+            f"the video failed: {why}", fix=f"try it again: mediamill videos retry {video['slug']}"
+        )
+        self.video = video
