@@ -36,7 +36,7 @@ MOST_MISSES = 20  # in a row; then the rest is no better
 POSTER_FROM, POSTER_TO = 0.1, 0.2  # of the duration: behind titles, before the story is told
 POSTER_TRIES = (0.15, 0.3, 0.5, 0.05, 0.75)
 POSTER_QUALITY, TILE_QUALITY = 85, 70
-DARK, LIGHT, FLAT = 28, 235, 12  # of 255: mean brightness, and how much it varies at least
+DARK, LIGHT, FLAT = 28, 250, 12  # of 255: mean brightness, and how much it varies at least
 TROUBLE = (av.FFmpegError, pyvips.Error, cv2.error, ValueError)
 
 
