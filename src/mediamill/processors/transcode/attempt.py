@@ -20,7 +20,7 @@ from mediamill.processors.contract import ProcessorInput, ProcessorOutput
 from mediamill.processors.transcode.chain import Chain
 from mediamill.processors.transcode.decode import PictureSource
 from mediamill.processors.transcode.encode import Walk
-from mediamill.processors.transcode.encoders import Setup, choose_encoder
+from mediamill.processors.transcode.encoders import Setup, choose_encoder, is_large
 from mediamill.processors.transcode.kept import find_kept
 from mediamill.processors.transcode.ladder import Rung
 from mediamill.processors.transcode.line_up import LineUp, line_up
@@ -37,8 +37,8 @@ from mediamill.processors.transcode.timeline import Borders, one_of
 MOST_WARNINGS = 20
 WARNING_CHARACTERS = 300
 POSTER = "poster.jpg"
-LARGE_PIXELS = 2560 * 1440
-MOST_THREADS, FEW_THREADS = 16, 6  # of one encoder; each holds pictures of its own
+MOST_THREADS = 8  # of one encoder: each holds pictures of its own
+FEW_THREADS = 2  # of the lower ones, where the highest takes much memory already
 
 
 class QualityFailedError(RetryLaterError):
@@ -152,7 +152,7 @@ class Attempt:
     ) -> QualityEncoder:
         before = find_kept(self._kept, rung.name).init or {}
         clock = source.clockwork
-        few = rung.width * rung.height > LARGE_PIXELS
+        few = is_large(facts.width, facts.height) and not is_large(rung.width, rung.height)
         setup = Setup(
             encoder=choose_encoder(self._request.encoder, before.get("encoder")),
             preset=self._request.preset,

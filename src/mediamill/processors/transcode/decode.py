@@ -26,7 +26,7 @@ from mediamill.media.probe import moving_pictures
 from mediamill.processors.transcode.timeline import Shown
 
 MOST_PIXELS = 8192 * 4608  # of one frame; as frames.py has it
-LARGE_PIXELS = 3840 * 2160
+LARGE_PIXELS = 2560 * 1440
 MOST_THREADS, FEW_THREADS = 16, 4  # each holds frames of its own
 USUAL_RATE = Fraction(25)
 RATES = (Fraction(1, 60), Fraction(1000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -71,6 +73,8 @@ class Walk:
             if is_wanted:
                 encoder.finish(end, facts)
                 self._on_segment()
+        if any(self._wanted):
+            give_back_memory()
         self._wanted = []
 
     def _facts(self) -> Mapping[str, Any]:
@@ -87,3 +91,9 @@ class Walk:
                 quality.state = "completed"
             else:
                 quality.fail(ValueError(f"segment {quality.first_missing} of {count} is missing"))
+
+
+def give_back_memory() -> None:
+    """What the encoders of a segment held is in pieces by now, and the next ones would not fit into them."""
+    with contextlib.suppress(AttributeError, OSError):  # only the C library of GNU has it
+        ctypes.CDLL(None).malloc_trim(0)

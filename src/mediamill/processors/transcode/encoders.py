@@ -23,6 +23,7 @@ ENCODERS = (*HARDWARE, SOFTWARE)
 PRESETS = (*("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"),)
 BUFFER_SECONDS = 2  # of the highest rate
 FULL, LEAST_FULL = 0.9, 0.25  # with less, the first picture of a segment would look poor
+LARGE_PIXELS = 1920 * 1440
 ENDLESS_GOP = 100_000  # each segment has an encoder of its own, so its first picture is its only keyframe
 
 
@@ -52,6 +53,11 @@ class Setup:
     def buffer_bits(self) -> int:
         """What a player must be able to hold."""
         return self.max_rate * BUFFER_SECONDS
+
+
+def is_large(width: int, height: int) -> bool:
+    """Are there so many pixels that memory matters?"""
+    return width * height > LARGE_PIXELS
 
 
 @cache
@@ -93,6 +99,8 @@ def open_encoder(setup: Setup) -> VideoCodecContext:
     context.time_base, context.framerate = Fraction(1, setup.timescale), setup.frame_rate
     context.color_range = 1
     context.color_primaries, context.color_trc, context.colorspace = setup.colours
+    # Threads with a picture each are better, but would take a gigabyte here.
+    context.thread_type = "SLICE" if is_large(setup.width, setup.height) else "FRAME"
     context.thread_count = setup.threads
     context.flags |= Flags.global_header | Flags.closed_gop
     context.options = dict(_options(setup))
