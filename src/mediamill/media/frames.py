@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mediamill.media.errors import MediaError, MediaTooLargeError
 from mediamill.media.open_media import as_damage, open_media, reason_of
-from mediamill.media.probe import clockwise, moving_pictures
+from mediamill.media.probe import clockwise, is_mirrored, moving_pictures
 
 Gray = NDArray[np.uint8]  # height × width
 Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright
@@ -315,4 +315,5 @@ def upright_as(
     rgb = VideoReformatter().reformat(
         frame, *size, pixel_format, src_colorspace=matrix, interpolation=Interpolation.AREA, threads=1
     )
-    return np.ascontiguousarray(np.rot90(rgb.to_ndarray(), -(clockwise(frame) // 90)))
+    pixels = rgb.to_ndarray()[::-1] if is_mirrored(frame) else rgb.to_ndarray()
+    return np.ascontiguousarray(np.rot90(pixels, -(clockwise(frame) // 90)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from mediamill.media.duration import find_duration
 from mediamill.media.open_media import as_damage, open_media, type_of
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-__all__ = ["AudioFacts", "MediaFacts", "VideoFacts", "clockwise", "moving_pictures", "open_media", "probe"]
+__all__ = [
+    "AudioFacts",
+    "MediaFacts",
+    "VideoFacts",
+    "clockwise",
+    "is_mirrored",
+    "moving_pictures",
+    "open_media",
+    "probe",
+]
 
 HDR_TRANSFERS = {16, 18}  # PQ and HLG
 MOST_PIXELS = 8192 * 8192  # of a frame that is decoded to learn how it is turned
@@ -41,6 +51,7 @@ class VideoFacts:
     fps: float | None
     pixel_format: str | None
     hdr: bool
+    mirrored: bool = False  # the decoded frames must be turned upside down, before they are rotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,15 @@ def clockwise(frame: VideoFrame) -> int:
     return round(-frame.rotation / 90) * 90 % 360
 
 
+def is_mirrored(frame: VideoFrame) -> bool:
+    """Must a decoded frame be turned upside down, before it is rotated? So do front cameras and editors mirror."""
+    side_data = cast("Mapping[str, Any]", frame.side_data)
+    if "DISPLAYMATRIX" not in side_data:
+        return False
+    a, b, _, c, d, *_ = struct.unpack("=9i", bytes(side_data["DISPLAYMATRIX"])[:36])
+    return bool(a * d - b * c < 0)
+
+
 def _video_facts(container: InputContainer, stream: VideoStream) -> VideoFacts:
     frame = _first_frame(container, stream)
     rotation = clockwise(frame) if frame else 0
@@ -124,6 +144,7 @@ def _video_facts(container: InputContainer, stream: VideoStream) -> VideoFacts:
         fps=_sane_rate(stream.average_rate or stream.guessed_rate),
         pixel_format=stream.pix_fmt,
         hdr=transfer in HDR_TRANSFERS,
+        mirrored=is_mirrored(frame) if frame else False,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from tests.processors.transcode.checking import (
     check_sync,
 )
 from tests.processors.transcode.odd_clips import AAC, FAST, FLASH_AT, again, film, pictures, sound
-from tests.processors.transcode.watching import beep_at, flash_at, transcode
+from tests.processors.transcode.watching import Seen, beep_at, flash_at, transcode
 
 pytestmark = pytest.mark.spec("V4")
 
@@ -51,6 +52,25 @@ def test_a_turned_video_is_upright(tmp_path: Path, degrees: int, corners: list[s
     sizes = SIZES if degrees == 180 else TURNED_SIZES
     check(output, sizes, 5.0, sound_seconds=5.0, corners=corners)
     check_sync(output)
+
+
+@pytest.mark.parametrize(
+    ("words", "corners"),
+    [
+        (("-display_hflip",), ["lime", "red", "yellow", "blue"]),
+        (("-display_vflip",), ["blue", "yellow", "red", "lime"]),
+        (("-display_rotation", "90", "-display_hflip"), ["yellow", "lime", "blue", "red"]),
+        (("-display_rotation", "90", "-display_vflip"), ["red", "blue", "lime", "yellow"]),
+    ],
+)
+def test_a_mirrored_video(tmp_path: Path, words: tuple[str, ...], corners: list[str]) -> None:
+    """As front cameras and editors on phones write it; ffmpeg shows it like this."""
+    flat = film(tmp_path / "flat.mp4", *FAST, video=pictures(seconds=1), audio=[])
+    output = transcode(again(tmp_path / "a.mp4", flat, before=words))
+    sizes = TURNED_SIZES if "90" in words else SIZES
+    check(output, sizes, 1.0, corners=corners)
+    with av.open(str(output.folder / "poster.jpg")) as poster:
+        assert Seen.of(next(poster.decode(video=0))).corners() == corners
 
 
 def test_odd_sizes(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Chain:
 
     def _first(self, frame: VideoFrame) -> VideoFrame:
         check_size(frame.width, frame.height)
-        if self._facts.rotation or self._facts.tone:
+        if self._facts.rotation or self._facts.mirrored or self._facts.tone:
             return self._filter(frame)
         return self._scale(0, frame, self._rungs[0])
 
@@ -93,6 +93,8 @@ class Chain:
                 graph.add("scale", out_range="limited", **matrix),
                 graph.add("format", pix_fmts=FORMAT),
             ]
+        if facts.mirrored:
+            nodes.append(graph.add("vflip"))
         nodes += [graph.add("transpose", dir=turn) for turn in TURNS.get(facts.rotation, ())]
         graph.link_nodes(*nodes, graph.add("buffersink")).configure()
         return graph

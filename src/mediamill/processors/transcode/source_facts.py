@@ -38,6 +38,7 @@ class SourceFacts:
     width: int
     height: int
     rotation: int  # degrees clockwise that frames must be turned
+    mirrored: bool  # and upside down, before that
     colours: Colours  # of what comes out
     interlaced: bool
     tone: Tone | None  # what must be done for SDR
@@ -76,6 +77,7 @@ def find_source_facts(path: Path, mime_type: str | None = None) -> SourceFacts:
             width=width,
             height=height,
             rotation=media.video.rotation,
+            mirrored=media.video.mirrored,
             colours=BT709 if tone else _colours_of(stream),
             interlaced=stream.codec_context.field_order >= FIRST_INTERLACED_ORDER,
             tone=tone,
