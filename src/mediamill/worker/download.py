@@ -29,7 +29,6 @@ from mediamill.worker.server_link import ServerLink, WordRefusedError
 log = logging.getLogger(__name__)
 
 FOLDER = "remote_inputs"
-CHUNK_BYTES = 1 << 20
 STALL_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 10.0
 LEFTOVER_SECONDS = 2 * 3600.0  # for so long a killed worker's part may still be gone on with
@@ -130,7 +129,9 @@ class Downloads:
             path, headers, read_seconds=STALL_SECONDS, allow={416}, token=job.token
         ) as answer:
             file, total = self._begin(job.id, answer)
-            async for chunk in answer.aiter_raw(CHUNK_BYTES):
+            async for (
+                chunk
+            ) in answer.aiter_raw():  # as it comes: what is gathered is lost with the connection
                 await asyncio.to_thread(_append, file, chunk, total)
         return file.size == total
 
