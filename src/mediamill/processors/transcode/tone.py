@@ -56,14 +56,13 @@ def tone_steps(table: Path) -> list[tuple[str, dict[str, str]]]:
 
     `table`: where `write_table` has put it. Cheapest behind the scaler to the highest rung, where frames are smallest.
     """
-    to_rgb = {"in_color_matrix": "bt2020", "flags": "accurate_rnd+full_chroma_int"}
     tags = {"color_primaries": "bt709", "color_trc": "bt709"}
     return [
-        ("scale", to_rgb),
+        ("scale", {"in_color_matrix": "bt2020"}),
         ("format", {"pix_fmts": "gbrp10le"}),
         ("lut3d", {"file": str(table), "interp": "tetrahedral"}),
         ("setparams", tags),
-        ("scale", {"out_color_matrix": "bt709", "out_range": "tv", "flags": "accurate_rnd"}),
+        ("scale", {"out_color_matrix": "bt709", "out_range": "tv"}),
         ("format", {"pix_fmts": "yuv420p"}),
         ("setparams", {**tags, "colorspace": "bt709", "range": "tv"}),
     ]
