@@ -7,8 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from tests.api.remote_worker import register
 from tests.api.serving import SECRET, Served
-from tests.api.test_worker import register
+from tests.videos.played import Ground
 
 EXAMPLES = 10
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,9 @@ async def run_schemathesis(served: Served, folder: Path, *more: str) -> tuple[in
 
 async def test_requests_made_from_the_document_find_no_server_error(served: Served, tmp_path: Path) -> None:
     without = [word for path in (*STREAMS, WAITING) for word in ("--exclude-path", path)]
+    deps = served.app.state.deps
+    ground = Ground(deps.database, deps.settings, deps.engine, deps.enqueuer)
+    await ground.ready("My holiday")  # the example of the routes of videos
     worker = await register(served)  # its key opens the routes of workers, and means nothing to the others
     headers = ("--header", f"Authorization: Bearer {worker.key}", "--header", f"X-Admin-Secret: {SECRET}")
     status, out = await run_schemathesis(served, tmp_path, *without, *headers)

@@ -39,8 +39,8 @@ FILL = (
     from generate_series(1, {WAITING}) n""",
     f"""insert into dead_jobs (id, kind, pool, owner, subject_id, payload, attempts, max_attempts, priority, reason,
         error, token, created_at)
-    select {VIDEOS} + n, 'video.transcode', 'transcode', 'video:' || n, {ID}::text, '{{}}', 3, 3, 1, 'permanent', 'no', 1,
-        now() from generate_series(1, {WAITING}) n""",
+    select {VIDEOS} + n, 'video.transcode', 'transcode', 'video:' || n, {ID}::text, '{{}}', 3, 3, 1, 'permanent', 'no',
+        1, now() from generate_series(1, {WAITING}) n""",
     f"""insert into uploads (id, purpose, name, bytes, expires_at)
     select gen_random_uuid(), 'video', 'a', 1, now() from generate_series(1, {WAITING}) n""",
 )

@@ -26,7 +26,9 @@ from mediamill.videos import again, edit, look, trash
 
 router = APIRouter(tags=["videos"])
 
-Who = Annotated[str, Path(min_length=1, max_length=100, description="Id or slug of a video.")]
+Who = Annotated[
+    str, Path(min_length=1, max_length=100, description="Id or slug of a video.", examples=["my-holiday"])
+]
 Amount = Annotated[int, Query(ge=1, le=500)]
 Words = Annotated[
     str | None, Query(max_length=500, description="In title, description, category, or what is said.")

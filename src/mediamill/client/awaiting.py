@@ -157,7 +157,7 @@ class AsyncClient:
         return await self._carry_out(videos.list_videos(self._plans, limit, filters))
 
     async def wait_ready(self, video_id: str, timeout: float | None = None) -> Video:
-        """The video as soon as it can be played; VideoFailedError if it will not, TimeoutError after so many seconds."""
+        """The video once it can be played; VideoFailedError if it will not, TimeoutError after so many seconds."""
         return await self._carry_out(videos.wait_ready(self._plans, video_id, timeout))
 
     async def retry_video(self, video_id: str) -> Video:

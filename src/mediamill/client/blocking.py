@@ -160,7 +160,7 @@ class Client:
         return self._carry_out(videos.list_videos(self._plans, limit, filters))
 
     def wait_ready(self, video_id: str, timeout: float | None = None) -> Video:
-        """The video as soon as it can be played; VideoFailedError if it will not, TimeoutError after so many seconds."""
+        """The video once it can be played; VideoFailedError if it will not, TimeoutError after so many seconds."""
         return self._carry_out(videos.wait_ready(self._plans, video_id, timeout))
 
     def retry_video(self, video_id: str) -> Video:
