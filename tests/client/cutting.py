@@ -54,6 +54,7 @@ class CuttingLine:
                 return
             writer.write(data)
             await writer.drain()
+        writer.close()  # the server has gone
 
 
 @asynccontextmanager
