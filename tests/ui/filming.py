@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import av
 import numpy as np
-from av.audio.stream import AudioStream
-from av.video.stream import VideoStream
 from PIL import Image
 
 from mediamill.processors.contract import ProcessorInput
@@ -60,9 +58,9 @@ def film(width: int = 1280, height: int = 720) -> Film:
 def make_clip(path: Path, width: int = 1280, height: int = 720, seconds: int = SECONDS) -> Path:
     """A slow walk over a photo, with another light every two seconds, and a quiet tone."""
     with av.open(str(path), "w", format="mp4") as out:
-        pictures = cast(VideoStream, out.add_stream("libx264", rate=FPS, options=FAST))
+        pictures = out.add_stream("libx264", rate=FPS, options=FAST)
         pictures.width, pictures.height, pictures.pix_fmt = width, height, "yuv420p"
-        sound = cast(AudioStream, out.add_stream("aac", rate=RATE, layout="mono"))
+        sound = out.add_stream("aac", rate=RATE, layout="mono")
         photo = np.asarray(Image.open(PHOTO).convert("RGB").resize((width + 400, height + 240)))
         lights = [(photo * np.array(light)).astype(np.uint8) for light in ((0.86, 0.95, 1), (1, 0.82, 0.66))]
         for number in range(seconds * FPS):

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from mediamill.engine import workers
+from mediamill.engine.model import WorkerState
+from tests.api.serving import SECRET, Served
+from tests.ui.browser import watch_console
+from tests.ui.filming import some_parts
+from tests.ui.test_bots_pages import LOOKS
+from tests.videos.played import Ground
+
+SHOTS = Path(__file__).parents[1] / "screenshots"
+LIMIT = 60_000
+
+
+@pytest.fixture
+def ground(served: Served) -> Ground:
+    """A worker's part, on the server's data."""
+    return Ground.on(served.database, served.app.state.deps.settings.data_folder)
+
+
+async def add_worker(
+    served: Served, name: str, state: WorkerState, type_: str = "remote", **capabilities: Any
+) -> int:
+    """A worker that was heard of just now."""
+    stats = {"running": 0, "completed": 1204, "failed": 3, "claims_lost": 0, "memory_bytes": 84_000_000}
+    async with served.database.transaction() as connection:
+        worker_id = await workers.register_worker(
+            connection, name=name, type_=type_, capabilities=capabilities, pools=["transcode"]
+        )
+        await workers.heartbeat(connection, worker_id, state=state, stats=stats, hostname=f"{name}.home.arpa")
+    return worker_id
+
+
+async def command_of(served: Served, worker_id: int) -> str | None:
+    found: str | None = await served.one("select command from workers where id = $1", worker_id)
+    return found
+
+
+async def test_workers_are_shown_with_what_they_do_and_can_live(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/workers")
+    await expect(page.locator("#workers")).to_contain_text("No workers yet")
+    await page.evaluate("window.stayed = true")
+    encoders = ["h264_nvenc", "libx264"]
+    await add_worker(served, "gpu-box", WorkerState.IDLE, gpu=True, encoders=encoders)
+    card = page.locator(".worker", has_text="gpu-box")
+    await expect(card).to_contain_text("idle", timeout=LIMIT)
+    for text in (
+        "remote",
+        "GPU",
+        "NVENC",
+        "x264",
+        "gpu-box.home.arpa",
+        "1,204",
+        "84.0 MB",
+        "Nothing in hand",
+    ):
+        await expect(card).to_contain_text(text)
+    video_id = await ground.add("Birthday, uncut")
+    (job,) = await ground.claim("attic")
+    await ground.report(job, percent=41.0, parts=some_parts())
+    busy = page.locator(".worker", has_text="attic")
+    await expect(busy.get_by_role("progressbar")).to_have_attribute("value", "41.0", timeout=LIMIT)
+    assert await page.evaluate("window.stayed") is True
+    await busy.get_by_role("link", name="Its video").click()
+    await expect(page).to_have_url(re.compile("/videos/birthday-uncut$"))
+    assert complaints == []
+    assert await ground.one("select state from videos where id = $1", video_id) == "processing"
+
+
+@pytest.mark.spec("E22")
+async def test_workers_are_told_what_to_do_and_what_hurts_is_asked_twice(
+    served: Served, browser: Browser
+) -> None:
+    worker_id = await add_worker(served, "gpu-box", WorkerState.IDLE)
+    async with served.database.transaction() as connection:
+        key = await workers.issue_key(connection, worker_id)
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/workers")
+    await page.get_by_role("button", name="Pause gpu-box").click()
+    await expect(page.locator(".worker")).to_contain_text("told: pause")
+    assert await command_of(served, worker_id) == "pause"
+    await page.get_by_role("button", name="Dump its log gpu-box").click()
+    await expect(page.locator(".worker")).to_contain_text("told: forensic dump")
+    shutdown = page.get_by_role("button", name="Shut down gpu-box")
+    await expect(shutdown).to_be_hidden()
+    await page.get_by_text("Shut down …").click()
+    await served.run("insert into events (topic, subject, data) values ('job.progress', '1', '{}')")
+    async with page.expect_response(lambda answer: "part=live" in answer.url):
+        pass
+    await expect(shutdown).to_be_visible()  # what was opened stays open while the page lives
+    await shutdown.click()
+    await expect(page.locator(".worker")).to_contain_text("told: shutdown")
+    assert await command_of(served, worker_id) == "shutdown"
+    await page.get_by_text("Disable …").click()
+    await page.get_by_role("button", name="Disable gpu-box").click()
+    await expect(page.locator(".worker header .state")).to_have_text("disabled")
+    await page.get_by_role("button", name="Enable gpu-box").click()
+    await expect(page.locator(".worker header .state")).to_have_text("offline")
+    await page.get_by_text("Revoke its key …").click()
+    await page.get_by_role("button", name="Revoke its key gpu-box").click()
+    await expect(page.locator(".worker")).to_be_visible()
+    async with served.database.connection() as connection:
+        with pytest.raises(workers.WorkerKeyRevokedError):
+            await workers.worker_of_key(connection, key)
+
+
+async def test_a_worker_gets_its_key_and_command_with_the_admin_secret(
+    served: Served, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/workers")
+    command = page.locator("#command")
+    await expect(command).to_have_text(f"mediamill worker --server {served.url} --key KEY")
+    await page.get_by_label("Name").fill("attic")
+    await page.get_by_label("Admin secret").fill("a guess")
+    await page.get_by_role("button", name="Make a key").click()
+    await expect(page.get_by_role("alert").filter(has_text="secret")).to_be_visible()
+    await page.get_by_label("Admin secret").fill(SECRET)
+    await page.get_by_label("It has a GPU").check()
+    await page.get_by_role("button", name="Make a key").click()
+    await expect(page.get_by_text("It is shown only now")).to_be_visible()
+    key = (await command.inner_text()).rpartition(" ")[2]
+    async with served.database.connection() as connection:
+        worker_id = await workers.worker_of_key(connection, key)
+        assert (await workers.show_worker(connection, worker_id))["gpu"] is True
+    await expect(page.locator(".worker")).to_contain_text("attic", timeout=LIMIT)
+    await expect(command).to_contain_text(key)  # the page that lives does not take it away
+
+
+async def test_another_site_and_nonsense_are_refused(served: Served) -> None:
+    worker_id = await add_worker(served, "gpu-box", WorkerState.IDLE)
+    html = {"Accept": "text/html"}
+    for path, status in (
+        (f"/workers/{worker_id}/dance", 404),
+        ("/workers/999/pause", 404),
+        ("/workers/x/pause", 422),
+    ):
+        assert (await served.client.post(path, headers=html)).status_code == status, path
+    evil = {"Origin": "http://evil.example"}
+    for command in ("pause", "shutdown", "disable", "revoke"):
+        answer = await served.client.post(f"/workers/{worker_id}/{command}", headers=evil)
+        assert answer.status_code == 403
+    assert await command_of(served, worker_id) is None
+
+
+@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
+async def test_the_page_of_workers_fits_its_window(
+    served: Served, ground: Ground, browser: Browser, name: str, scheme: str, width: int, height: int
+) -> None:
+    hardware: dict[str, Any] = {"gpu": True, "encoders": ["h264_nvenc", "libx264"]}
+    await add_worker(served, "attic-nas", WorkerState.IDLE, encoders=["libx264"])
+    await add_worker(served, "old-laptop", WorkerState.PAUSED)
+    hostile = "<b>a-worker-with-a-name-that-goes-on-and-on-and-on</b>" * 2
+    disabled = await add_worker(served, hostile, WorkerState.IDLE, **hardware)
+    async with served.database.transaction() as connection:
+        await workers.disable_worker(connection, disabled)
+        await workers.give_command(connection, disabled, workers.Command.FORENSIC_DUMP)
+    await ground.add("Birthday, uncut")
+    (job,) = await ground.claim("atelier:4121")
+    await ground.report(job, percent=41.0, parts=some_parts())
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = await context.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/workers")
+    await page.get_by_text("Shut down …").first.click()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / f"workers-{name}.png", full_page=True)
+    assert complaints == []
