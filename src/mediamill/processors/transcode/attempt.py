@@ -36,7 +36,7 @@ from mediamill.processors.transcode.timeline import Borders, one_of
 
 MOST_WARNINGS = 20
 WARNING_CHARACTERS = 300
-POSTER = "poster.jpg"
+PICTURES = {"poster.jpg", "thumbnail.jpg"}  # the last ones that are made
 MOST_THREADS = 8  # of one encoder: each holds pictures of its own
 FEW_THREADS = 2  # of the lower ones, where the highest takes much memory already
 
@@ -96,13 +96,14 @@ class Attempt:
 
     def _make_pictures(self, path: Path, facts: SourceFacts) -> None:
         self._progress.tell("thumbnail")
-        if POSTER in self._kept:
+        if self._kept.keys() >= PICTURES:
             return
         folder = self._given.folder
         for name in make_pictures(path, folder, facts.media, self._warn):
             if name.endswith(".vtt"):
                 self._texts[name] = (folder / name).read_text("utf-8")
-            self._keep(name, (folder / name).stat().st_size, {})
+            if name not in self._kept:
+                self._keep(name, (folder / name).stat().st_size, {})
 
     def _kept_sound(self) -> Quality:
         kept = find_kept(self._kept, AUDIO)

@@ -130,9 +130,17 @@ class PictureSource:
                 ticks = told
             else:
                 ticks, self.is_regular = last + step, False
-            lasts = round((frame.duration or 0) * base * clock.timescale)
-            yield Shown(ticks, min(lasts or step, LONGEST_STEP_SECONDS * clock.timescale), frame)
+            yield Shown(ticks, self._duration(frame, ticks, step), frame)
             last = ticks
+
+    def _duration(self, frame: VideoFrame, ticks: int, step: int) -> int:
+        """How long a picture stands, if it is the last. Where the order was changed, files mix durations up, too."""
+        clock, stream = self.clockwork, self.stream
+        told = round((frame.duration or 0) * (frame.time_base or 0) * clock.timescale) or step
+        if stream.codec_context.has_b_frames and stream.duration and stream.time_base:
+            end = clock.ticks_of(((stream.start_time or 0) + stream.duration) * stream.time_base)
+            told = min(told, max(step, end - ticks))
+        return min(told, LONGEST_STEP_SECONDS * clock.timescale)
 
     def _frames(self) -> Iterator[VideoFrame]:
         bad_in_a_row = 0

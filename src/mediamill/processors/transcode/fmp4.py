@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 TRACK = 1
 NAL_SPS, NAL_PPS = 7, 8
@@ -73,7 +74,7 @@ def write_audio_init(config: bytes, sample_rate: int, channels: int, bit_rate: i
 def write_fragment(sequence: int, samples: Sequence[Sample], end: int, *, pictures: bool) -> bytes:
     """One segment. Samples come in the order of decoding, the first is shown first; the last ends at `end`."""
     times = sorted(sample.time for sample in samples)
-    steps = [later - earlier for earlier, later in zip(times, [*times[1:], end], strict=True)]
+    steps = [later - earlier for earlier, later in pairwise([*times, end])]
     if not samples or samples[0].time != times[0] or min(steps) <= 0:
         raise ValueError("the samples of a segment must begin with the first to be shown, and each take time")
     rows = bytearray()
