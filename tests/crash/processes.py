@@ -24,11 +24,17 @@ from tests.conftest import wait_until
 class Process:
     """One command; what it says goes to a file."""
 
-    def __init__(self, words: tuple[object, ...], environment: dict[str, str], said: Path) -> None:
+    def __init__(
+        self,
+        words: tuple[object, ...],
+        environment: dict[str, str],
+        said: Path,
+        inside: tuple[str, ...] = (),
+    ) -> None:
         self._said = said
         with said.open("wb") as file:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "mediamill", *map(str, words)],
+                [*inside, sys.executable, "-m", "mediamill", *map(str, words)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -78,6 +84,7 @@ class Mill:
     url: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    inside: tuple[str, ...] = ()  # the command that every process is run by
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,7 +101,8 @@ class Mill:
         }
 
     def start(self, *words: object) -> Process:
-        process = Process(words, self.environment, self.folder / f"said-{len(self.processes)}.txt")
+        said = self.folder / f"said-{len(self.processes)}.txt"
+        process = Process(words, self.environment, said, self.inside)
         self.processes.append(process)
         return process
 

@@ -1,0 +1,175 @@
+"""Workers on machines of their own: a server, two of them, one killed in the middle of a job that the other ends."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.crash.processes import Mill, Process, mill
+from tests.namespaces import Namespace, namespaces, skip_unless_possible
+
+__all__ = ["mill"]
+
+SECRET = "known to the server and to whoever may register"
+QUICK = {
+    "MEDIAMILL_ADMIN_SECRET": SECRET,
+    "MEDIAMILL_OFFLINE_AFTER_SECONDS": "3",
+    "MEDIAMILL_SWEEP_SECONDS": "1",
+    "MEDIAMILL_STARTUP_GRACE_SECONDS": "0",
+}
+
+
+@pytest.fixture
+def spaces() -> Iterator[list[Namespace]]:
+    skip_unless_possible()
+    with namespaces(2) as made:
+        yield made
+
+
+async def serve(mill: Mill) -> str:
+    """A server without workers of its own; its address."""
+    mill.settings |= QUICK
+    process = await mill.started("up", "--workers", 0)
+    await mill.one("update pools set lease_seconds = 3, concurrency = 1 where name = 'scripted'")
+    return next(line for line in process.said.splitlines() if "is up: " in line).split("is up: ")[1].strip()
+
+
+async def far(mill: Mill, name: str, url: str, inside: tuple[str, ...] = ()) -> tuple[Mill, Process]:
+    """A worker with a folder of its own, no database, and a key from the server's command line."""
+    code, said = await mill.say("workers", "register", name, "--json")
+    assert code == 0, said
+    folder = mill.folder / name
+    folder.mkdir()
+    settings = {"MEDIAMILL_SERVER": url, "MEDIAMILL_WORKER_KEY": json.loads(said)["key"]}
+    away = Mill(folder, settings=settings, inside=inside)
+    mill.processes.append(process := await away.started("worker"))
+    return away, process
+
+
+async def keep_files(mill: Mill, times: int) -> int:
+    """A job that keeps so many files, one after the other."""
+    id_ = await mill.one(
+        "insert into jobs (kind, pool, owner, priority, max_attempts, state, payload) "
+        "values ('scripted.keep', 'scripted', 'o', 1, 5, 'queued', $1::jsonb) returning id",
+        json.dumps({"do": "keep", "times": times, "seconds": 0.4}),
+    )
+    await mill.one("select pg_notify('mediamill_jobs', 'scripted')")
+    return int(id_)
+
+
+async def finish_after_a_death(mill: Mill, workers: dict[str, Process], times: int = 10) -> dict[str, Any]:
+    """Kill -9 whoever works on it, once some files are kept; what the other made of it."""
+    id_ = await keep_files(mill, times)
+    await mill.until("select count(*) >= 3 from kept_files where job_id = $1", id_)
+    name = await mill.one("select worker_name from jobs where id = $1", id_)
+    workers.pop(name).kill()
+    await mill.until("select true from finished_jobs where id = $1", id_)
+    row = await mill.one("select row_to_json(f)::text from finished_jobs f where id = $1", id_)
+    done = json.loads(row)
+    assert done["worker_name"] in workers
+    assert done["attempts"] == 2
+    return dict(done["result"])
+
+
+def check(mill: Mill, result: dict[str, Any], times: int = 10) -> None:
+    """Nothing that was kept was made again, and all of it is there."""
+    names = [f"part-{index:03}.txt" for index in range(times)]
+    assert len(result["found"]) >= 3
+    assert sorted(result["found"] + result["made"]) == names
+    [home] = (mill.folder / "data" / "kept").glob("*/*")
+    assert {path.name: path.read_text() for path in home.iterdir()} == {name: name for name in names}
+
+
+@pytest.mark.spec("E23", "V6", "V8", "E9")
+async def test_a_worker_killed_in_the_middle_is_replaced_by_another_that_uses_what_it_kept(
+    mill: Mill,
+) -> None:
+    url = await serve(mill)
+    workers = {name: (await far(mill, name, url))[1] for name in ("one", "two")}
+    check(mill, await finish_after_a_death(mill, workers))
+    for name in ("one", "two"):
+        assert {path.name for path in (mill.folder / name / "data").iterdir()} <= {"scratch", "logs"}
+    mill.assert_no_traceback()
+
+
+@pytest.mark.spec("E23", "V6", "V8")
+async def test_two_workers_in_network_namespaces_of_their_own(mill: Mill, spaces: list[Namespace]) -> None:
+    mill.settings["MEDIAMILL_HOST"] = "0.0.0.0"
+    port = urlsplit(await serve(mill)).port
+    workers = {}
+    for space, name in zip(spaces, ("one", "two"), strict=True):
+        workers[name] = (await far(mill, name, f"http://{space.here}:{port}", space.inside))[1]
+    check(mill, await finish_after_a_death(mill, workers))
+    mill.assert_no_traceback()
+
+
+@pytest.mark.spec("E9", "E23")
+async def test_a_worker_outlives_its_server_and_goes_on_where_it_was(mill: Mill) -> None:
+    url = await serve(mill)
+    await mill.one("update pools set lease_seconds = 120 where name = 'scripted'")
+    _, worker = await far(mill, "one", url)
+    id_ = await keep_files(mill, 8)
+    await mill.until("select count(*) >= 2 from kept_files where job_id = $1", id_)
+    mill.processes[0].kill()
+    mill.settings |= {
+        "MEDIAMILL_PORT": str(urlsplit(url).port),
+        "MEDIAMILL_STARTUP_GRACE_SECONDS": "120",
+    }
+    await mill.started("up", "--workers", 0)
+    await mill.until("select true from finished_jobs where id = $1", id_)
+    assert worker.popen.poll() is None
+    row = await mill.one("select row_to_json(f)::text from finished_jobs f where id = $1", id_)
+    done = json.loads(row)
+    assert (done["attempts"], done["worker_name"], len(done["result"]["made"])) == (1, "one", 8)
+    assert await mill.one("select state from workers where name = 'one'") in ("idle", "busy")
+
+
+@pytest.mark.spec("E20")
+async def test_a_worker_registers_itself_once_and_then_needs_neither_address_nor_key(mill: Mill) -> None:
+    url = await serve(mill)
+    away = Mill(mill.folder / "away", settings={"MEDIAMILL_ADMIN_SECRET": SECRET})
+    away.folder.mkdir()
+    try:
+        first = await away.started("worker", "--server", url, "--register", "--name", "self-made")
+        stored = away.folder / "data" / "remote_worker.json"
+        assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+        assert json.loads(stored.read_text())["key"] not in first.said
+        first.popen.terminate()
+        assert await first.until_gone() == 0
+        away.settings.clear()
+        again = await away.started("worker")
+        assert "worker self-made" in again.said
+        await mill.say("workers", "revoke", "self-made")
+        assert await again.until_gone() == 1
+        assert "error: The worker key was revoked." in again.said
+        assert "fix: register the worker again" in again.said
+    finally:
+        away.close()
+
+
+@pytest.mark.spec("E20")
+async def test_what_is_wrong_with_address_or_key_is_said_in_a_line(mill: Mill, tmp_path: Path) -> None:
+    url = await serve(mill)
+    away = Mill(tmp_path / "wrong")
+    away.folder.mkdir()
+    try:
+        for words, expected in (
+            (("--server", url, "--key", "nothing like it"), "The worker key is not valid."),
+            (("--server", "ftp://somewhere"), "is no address of a server"),
+            (("--server", url), "there is no key for"),
+            (("--key", "k"), "no server"),
+            (("--server", url.replace("http", "https"), "--key", "k"), "does not speak TLS"),
+            (("--server", f"{url}/elsewhere", "--key", "k"), "too old"),
+            (("--server", url, "--register"), "needs the admin secret"),
+        ):
+            code, said = await away.say("worker", *words)
+            assert (code, expected in said) == (1, True), said
+            assert "Traceback" not in said
+    finally:
+        away.close()
