@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from mediamill.cli.video_files import NAME_BYTES, safe_name
-from mediamill.cli.video_screen import length
+from mediamill.cli.video_screen import draw_progress, length
 from mediamill.db.connection import Database
 from mediamill.videos.model import video_folder
 from tests.cli.conftest import Mediamill, finish_process, start_process
@@ -124,6 +127,56 @@ async def test_following_one_that_has_ended_tells_how(mediamill: Mediamill, grou
     assert (good.code, "Good is ready: 0:10, 720p, 360p" in good.out) == (0, True)
     assert (bad.code, "Bad failed: the file ends in the middle" in bad.out) == (1, True)
     assert "mediamill videos retry bad" in bad.out
+
+
+@pytest.mark.spec("E31", "V14")
+async def test_scripts_are_told_of_each_change_of_any_video(ground: Ground, new_url: str) -> None:
+    process = start_process("videos", "watch", "--json", MEDIAMILL_DATABASE_URL=new_url)
+    assert process.stdout is not None
+    try:
+        reading = asyncio.create_task(asyncio.to_thread(process.stdout.readline))
+        while not reading.done():  # it begins to listen at some time
+            await ground.add("Sea")
+            await asyncio.wait([reading], timeout=0.5)
+        assert json.loads(reading.result())["topic"] == "video.changed"
+        (job,) = await ground.claim()
+        await ground.report(job, percent=50, parts={"360p": PART})
+        while (told := json.loads(await asyncio.to_thread(process.stdout.readline)))[
+            "topic"
+        ] != "job.progress":
+            assert told["topic"] == "video.changed"
+        assert told["subject"] == job.subject_id
+        assert told["data"]["parts"]["360p"]["segments_done"] == 11
+    finally:
+        process.send_signal(signal.SIGINT)
+    assert (await asyncio.to_thread(finish_process, process)).code == 130
+
+
+@pytest.mark.spec("V5", "V14")
+def test_the_live_picture_shows_the_steps_and_a_bar_for_each_quality() -> None:
+    rows = [
+        {"quality": "720p", "state": "in_progress", "percent": 50.0, "segments_done": 23, "error": None},
+        {"quality": "360p", "state": "failed", "percent": 0.0, "segments_done": 0, "error": "no memory"},
+    ]
+    nothing = dict.fromkeys(("width", "height", "bytes", "bitrate", "codecs", "started_at", "ended_at"))
+    video = {
+        "title": "Sea",
+        "state": "processing",
+        "job_state": "running",
+        "worker_name": "gpu-1",
+        "step": "transcode",
+        "percent": 25.0,
+        "error": None,
+        "qualities": [{**nothing, "segments_total": 46, **row} for row in rows],
+    }
+    screen = Console(width=120, record=True, file=StringIO())
+    screen.print(draw_progress(video))
+    lines = screen.export_text().splitlines()
+    assert lines[0].split() == ["Sea", "processing", "on", "gpu-1"]
+    assert lines[1].startswith("━" * 10 + "╌" * 30)
+    assert "probe · thumbnail · transcode · master playlist · finalize" in lines[1]
+    assert all(word in lines[4] for word in ("720p", "in progress", "━" * 8 + "╌" * 8, "23/46"))
+    assert all(word in lines[5] for word in ("360p", "failed", "no memory"))
 
 
 @pytest.mark.spec("V14")
