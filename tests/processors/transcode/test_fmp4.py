@@ -1,23 +1,22 @@
-"""Fragmented MP4 from encoded samples, read back by libavformat."""
+"""Fragmented MP4 from encoded samples, from the times of its samples."""
 
 from __future__ import annotations
 
-import io
+from itertools import pairwise
 
-import av
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mediamill.processors.transcode.fmp4 import (
     Sample,
+    decode_times,
     lengths_for_start_codes,
     units_of,
-    write_audio_init,
     write_fragment,
 )
 
 pytestmark = pytest.mark.spec("V4")
-
-AAC_CONFIG = bytes.fromhex("1190")  # LC, 48 kHz, stereo
 
 
 def test_start_codes_of_both_lengths_become_lengths() -> None:
@@ -26,18 +25,21 @@ def test_start_codes_of_both_lengths_become_lengths() -> None:
     assert lengths_for_start_codes(data) == (b"\0\0\0\4\x67abc" + b"\0\0\0\2\x68d" + b"\0\0\0\6\x65\0\0\3\1e")
 
 
-def test_a_fragment_begins_at_its_own_time_and_keeps_the_order_of_decoding() -> None:
-    init = write_audio_init(AAC_CONFIG, 48_000, 2, 128_000)
-    samples = [Sample(96_000, b"I"), Sample(99_072, b"PP"), Sample(97_024, b"BBB"), Sample(98_048, b"b")]
-    data = init + write_fragment(3, samples, 100_096, pictures=True)
-    with av.open(io.BytesIO(data), "r", format="mp4") as container:
-        packets = [packet for packet in container.demux() if packet.size]
-    assert [packet.pts for packet in packets] == [96_000, 99_072, 97_024, 98_048]
-    assert [bytes(packet) for packet in packets] == [b"I", b"PP", b"BBB", b"b"]
-    assert [packet.is_keyframe for packet in packets] == [True, False, False, False]
-    times = [int(packet.dts or 0) for packet in packets]
-    assert times == sorted(times)
-    assert {packet.duration for packet in packets} == {1024}
+def test_decoding_goes_by_the_order_of_bytes_and_never_comes_too_late() -> None:
+    assert decode_times([0, 3, 1, 2], delay=2) == [0, 1, 2, 3]
+    assert decode_times([0, 30, 10, 20], delay=10) == [0, 10, 20, 30]
+    # Pictures that stand for long are decoded early enough for those that are shown before them.
+    assert decode_times([0, 900, 10, 20], delay=20) == [0, 10, 20, 40]
+
+
+@given(
+    st.permutations(range(8)), st.lists(st.integers(20, 5000), min_size=9, max_size=9), st.integers(0, 999)
+)
+def test_any_order_and_any_times_can_be_decoded(order: list[int], steps: list[int], delay: int) -> None:
+    shown = [sum(steps[: place + 1]) for place in [-1, *order]]
+    times = decode_times(shown, delay)
+    assert all(earlier < later for earlier, later in pairwise(times))
+    assert all(time <= one + delay for time, one in zip(times, shown, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,23 @@ def test_keyframes_are_aligned_over_qualities_and_the_master_comes_last(home: Ho
     assert [one.seconds for one in sound.segments] == pytest.approx([1.0] * 3, abs=0.022)
 
 
+@pytest.mark.spec("V4")
+def test_pictures_decoded_out_of_order_are_shown_at_their_times_in_every_quality(
+    home: Home, clip: Path
+) -> None:
+    home.attempt(clip, preset="veryfast")
+    shown = {}
+    for name in ("480p", "360p"):
+        with av.open(str(home.folder / f"{name}.m3u8"), "r") as container:
+            packets = [packet for packet in container.demux(video=0) if packet.pts is not None]
+        times = [float(packet.pts * packet.time_base) for packet in packets if packet.pts is not None]
+        assert times != sorted(times)  # there are pictures that refer to later ones
+        keyframes = [time for time, packet in zip(times, packets, strict=True) if packet.is_keyframe]
+        assert keyframes == pytest.approx([0.0, 1.0, 2.0], abs=0.0001)
+        shown[name] = sorted(times)
+    assert shown["480p"] == shown["360p"] == pytest.approx([number / 25 for number in range(75)], abs=0.0001)
+
+
 @pytest.mark.spec("V5")
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_a_quality_that_fails_does_not_stop_the_others(home: Home, clip: Path, at: int) -> None:

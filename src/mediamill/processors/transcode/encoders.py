@@ -23,6 +23,7 @@ ENCODERS = (*HARDWARE, SOFTWARE)
 PRESETS = (*("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"),)
 BUFFER_SECONDS = 2  # of the highest rate
 FULL, LEAST_FULL = 0.9, 0.25  # with less, the first picture of a segment would look poor
+DELAY_FRAMES = 2
 LARGE_PIXELS = 1920 * 1440
 ENDLESS_GOP = 100_000  # each segment has an encoder of its own, so its first picture is its only keyframe
 
@@ -48,6 +49,11 @@ class Setup:
     threads: int
     colours: tuple[int, int, int] = (1, 1, 1)  # primaries, transfer, matrix; by default BT.709
     fullness: float = FULL  # of the player's buffer when the segment begins
+
+    @property
+    def delay(self) -> int:
+        """Ticks that pictures wait for those that are decoded before them: H.264 goes back by two at most here."""
+        return round(DELAY_FRAMES * self.timescale / self.frame_rate)
 
     @property
     def buffer_bits(self) -> int:

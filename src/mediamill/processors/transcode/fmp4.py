@@ -1,8 +1,9 @@
 """Fragmented MP4 as HLS wants it (CMAF), written from encoded samples: an init for a track, a fragment for a segment.
 
 Each fragment stands alone: its times depend on its own samples only, so that a segment is the same whoever made the
-ones before it. Pictures are decoded in the order of their bytes and shown by signed offsets (CMAF brand cmf2), so a
-fragment begins at exactly the time of its first picture, and there is no edit list.
+ones before it. It begins, as decoders count, at exactly the time of its first picture. Pictures that are decoded
+before others that are shown earlier need a delay: all are shown later by a constant that the init's edit list takes
+off again, the same in all qualities.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def codec_of(extradata: bytes) -> str:
     return f"avc1.{sps[1:4].hex()}"
 
 
-def write_video_init(extradata: bytes, width: int, height: int, timescale: int) -> bytes:
-    """The init of a track of H.264."""
+def write_video_init(extradata: bytes, width: int, height: int, timescale: int, delay: int) -> bytes:
+    """The init of a track of H.264, whose fragments are written with that delay (ticks)."""
     entry = _box(
         b"avc1",
         struct.pack(">6xH16xHHIIIH32xHh", 1, width, height, 0x480000, 0x480000, 0, 1, 24, -1),
@@ -55,7 +56,7 @@ def write_video_init(extradata: bytes, width: int, height: int, timescale: int) 
         _box(b"pasp", struct.pack(">II", 1, 1)),
     )
     header = _full_box(b"vmhd", 0, 1, bytes(8))
-    return _init(entry, b"vide", header, timescale, (width, height))
+    return _init(entry, b"vide", header, timescale, (width, height), delay)
 
 
 def write_audio_init(config: bytes, sample_rate: int, channels: int, bit_rate: int) -> bytes:
@@ -68,19 +69,21 @@ def write_audio_init(config: bytes, sample_rate: int, channels: int, bit_rate: i
         _full_box(b"esds", 0, 0, _descriptor(3, stream)),
     )
     header = _full_box(b"smhd", 0, 0, bytes(4))
-    return _init(entry, b"soun", header, sample_rate, (0, 0))
+    return _init(entry, b"soun", header, sample_rate, (0, 0), 0)
 
 
-def write_fragment(sequence: int, samples: Sequence[Sample], end: int, *, pictures: bool) -> bytes:
+def write_fragment(
+    sequence: int, samples: Sequence[Sample], end: int, *, pictures: bool, delay: int = 0
+) -> bytes:
     """One segment. Samples come in the order of decoding, the first is shown first; the last ends at `end`."""
-    times = sorted(sample.time for sample in samples)
+    times = decode_times([sample.time for sample in samples], delay)
     steps = [later - earlier for earlier, later in pairwise([*times, end])]
-    if not samples or samples[0].time != times[0] or min(steps) <= 0:
+    if not samples or times[0] != samples[0].time or min(steps) <= 0:
         raise ValueError("the samples of a segment must begin with the first to be shown, and each take time")
     rows = bytearray()
     for number, (sample, step, time) in enumerate(zip(samples, steps, times, strict=True)):
         flags = OTHER_SAMPLE if pictures and number else SYNC_SAMPLE
-        rows += struct.pack(">IIIi", step, len(sample.data), flags, sample.time - time)
+        rows += struct.pack(">IIIi", step, len(sample.data), flags, sample.time + delay - time)
     run_bytes = 20 + len(rows)
     movie_bytes = 8 + 16 + 8 + 16 + 20 + run_bytes
     run = _full_box(b"trun", 1, 0xF01, struct.pack(">Ii", len(samples), movie_bytes + 8), bytes(rows))
@@ -91,12 +94,25 @@ def write_fragment(sequence: int, samples: Sequence[Sample], end: int, *, pictur
         run,
     )
     movie = _box(b"moof", _full_box(b"mfhd", 0, 0, struct.pack(">I", sequence)), track)
-    kind = _box(b"styp", b"msdh", bytes(4), b"msdhmsixcmfscmf2")
+    kind = _box(b"styp", b"msdh", bytes(4), b"msdhmsixcmfs")
     return kind + movie + _box(b"mdat", *(sample.data for sample in samples))
 
 
-def _init(entry: bytes, handler: bytes, header: bytes, timescale: int, size: tuple[int, int]) -> bytes:
-    kind = _box(b"ftyp", b"iso6", bytes(4), b"iso6cmfccmf2mp41")
+def decode_times(shown: Sequence[int], delay: int) -> list[int]:
+    """When each sample is decoded: in rising order, none later than it is shown (with the delay)."""
+    times: list[int] = []
+    latest = None
+    for time, in_order in zip(reversed(shown), sorted(shown, reverse=True), strict=True):
+        bounds = [in_order, time + delay] if latest is None else [in_order, time + delay, latest - 1]
+        latest = min(bounds)
+        times.append(latest)
+    return times[::-1]
+
+
+def _init(
+    entry: bytes, handler: bytes, header: bytes, timescale: int, size: tuple[int, int], delay: int
+) -> bytes:
+    kind = _box(b"ftyp", b"iso6", bytes(4), b"iso6cmfcmp41")
     movie = _full_box(
         b"mvhd", 0, 0, struct.pack(">8xIIIH10x", timescale, 0, 0x10000, 0x100), UNITY, bytes(24),
         struct.pack(">I", TRACK + 1),
@@ -106,6 +122,8 @@ def _init(entry: bytes, handler: bytes, header: bytes, timescale: int, size: tup
         b"tkhd", 0, 3, struct.pack(">8xI4xI8xHHH2x", TRACK, 0, 0, 0, loud), UNITY,
         struct.pack(">II", size[0] << 16, size[1] << 16),
     )  # fmt: skip
+    shift = _full_box(b"elst", 0, 0, struct.pack(">IIiHH", 1, 0, delay, 1, 0))
+    edits = _box(b"edts", shift) if delay else b""
     media = _box(
         b"mdia",
         _full_box(b"mdhd", 0, 0, struct.pack(">8xIIHH", timescale, 0, 0x55C4, 0)),
@@ -113,7 +131,7 @@ def _init(entry: bytes, handler: bytes, header: bytes, timescale: int, size: tup
         _box(b"minf", header, _data_here(), _table(entry)),
     )
     extends = _full_box(b"trex", 0, 0, struct.pack(">IIIII", TRACK, 1, 0, 0, 0))
-    return kind + _box(b"moov", movie, _box(b"trak", track, media), _box(b"mvex", extends))
+    return kind + _box(b"moov", movie, _box(b"trak", track, edits, media), _box(b"mvex", extends))
 
 
 def _data_here() -> bytes:

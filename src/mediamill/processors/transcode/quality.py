@@ -94,7 +94,7 @@ class QualityEncoder:
         try:
             self._header = bytes(self._open_encoder(self._setup).extradata or b"")
             setup = self._setup
-            init = write_video_init(self._header, setup.width, setup.height, setup.timescale)
+            init = write_video_init(self._header, setup.width, setup.height, setup.timescale, setup.delay)
             self.quality.codecs = codec_of(self._header)
         except ENCODER_TROUBLE as error:
             self.quality.fail(error)
@@ -153,7 +153,9 @@ class QualityEncoder:
         self._packets = []
         if not samples:
             raise ValueError("the encoder gave nothing")
-        return samples[0].time, write_fragment(self._index + 1, samples, end, pictures=True)
+        return samples[0].time, write_fragment(
+            self._index + 1, samples, end, pictures=True, delay=self._setup.delay
+        )
 
     def _give_up(self, error: Exception) -> None:
         self._encoder, self._packets = None, []
