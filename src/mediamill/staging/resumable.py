@@ -198,7 +198,7 @@ def check_room(folder: Path, wanted_bytes: int) -> None:
 
 
 class _Appender:
-    """Gathers small chunks; while one large piece is written in a thread, the next one gathers."""
+    """Gathers small chunks; while one large piece is written in a thread, and the disk catches up, more gathers."""
 
     def __init__(self, part: Part, most_bytes: int, sha256: bytes | None) -> None:
         self._part, self._left, self._expected = part, most_bytes, sha256
@@ -207,6 +207,7 @@ class _Appender:
         self._gathered = bytearray()
         self._unsynced = 0
         self._writing: asyncio.Future[None] | None = None
+        self._syncing: asyncio.Future[None] | None = None
         if sha256 is not None:
             with _told_as_ours():
                 _note(part.path).write_text(str(self._begin))
@@ -230,27 +231,44 @@ class _Appender:
         _note(self._part.path).unlink(missing_ok=True)
 
     async def stop(self, error: BaseException) -> None:
-        """Keep what came, unless it cannot be known to be right."""
+        """Keep what came, unless it cannot be known to be right. No thread is left at work on the file."""
+        try:
+            if self._expected is None and not isinstance(
+                error, BeyondLengthError | StorageFullError | DiskFailedError
+            ):
+                await self._flush()
+        finally:
+            await self._settle(quietly=True)
         if self._expected is not None or isinstance(error, BeyondLengthError):
-            try:
-                await self._settle(quietly=True)
-            finally:
-                self._part.cut(self._begin)
-        elif not isinstance(error, StorageFullError | DiskFailedError):
-            await self._flush()
-            await self._settle()
-            await _to_its_end(asyncio.to_thread(self._sync))
+            self._part.cut(self._begin)
+        else:
+            await _to_its_end(asyncio.to_thread(self._sync), quietly=True)
 
     async def _flush(self) -> None:
-        await self._settle()
+        if self._writing is not None:
+            await _to_its_end(self._writing)
         piece, self._gathered = self._gathered, bytearray()
         if piece:
             self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, piece))
+            self._unsynced += len(piece)
+        if self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
+            check_room(self._part.path.parent, 0)
+            await self._begin_sync()
+
+    async def _begin_sync(self) -> None:
+        if self._syncing is not None:
+            await _to_its_end(self._syncing)  # it has ended; if badly, that is told now
+        self._syncing = asyncio.ensure_future(asyncio.to_thread(self._sync))
+        self._unsynced = 0
 
     async def _settle(self, *, quietly: bool = False) -> None:
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            await _to_its_end(writing, quietly=quietly)
+        """Nothing is under way any more."""
+        try:
+            if self._writing is not None:
+                await _to_its_end(self._writing, quietly=quietly)
+        finally:
+            if self._syncing is not None:
+                await _to_its_end(self._syncing, quietly=quietly)
 
     def _write(self, piece: bytearray) -> None:
         """In a thread."""
@@ -260,15 +278,10 @@ class _Appender:
             view = memoryview(piece)
             while view:
                 view = view[os.write(self._part.descriptor, view) :]
-            self._unsynced += len(piece)
-            if self._unsynced >= SYNC_BYTES:
-                check_room(self._part.path.parent, 0)
-                self._sync()
 
     def _sync(self) -> None:
         with _told_as_ours():
             os.fsync(self._part.descriptor)
-            self._unsynced = 0
 
 
 async def _to_its_end(work: Awaitable[None], *, quietly: bool = False) -> None:
