@@ -28,14 +28,14 @@ update uploads set finished_at = now(), expires_at = now() + make_interval(secs 
 where id = :id and finished_at is null
 returning *;
 
--- name: drop_upload
+-- name: drop_upload!
 -- Never one that became a video meanwhile.
 delete from uploads where id = :id and finished_at is null;
 
 -- name: unfinished_uploads
 select * from uploads where finished_at is null and id > :after order by id limit :amount;
 
--- name: forget_finished
+-- name: forget_finished!
 delete from uploads where finished_at is not null and expires_at < now();
 
 -- name: known_uploads
