@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from mediamill.engine import workers
-from mediamill.engine.model import WorkerState
+from mediamill.engine.model import Command, WorkerState
 from tests.api.serving import SECRET, Served
 from tests.ui.browser import watch_console
 from tests.ui.filming import some_parts
@@ -52,9 +52,9 @@ async def test_workers_are_shown_with_what_they_do_and_can_live(
     await expect(page.locator("#workers")).to_contain_text("No workers yet")
     await page.evaluate("window.stayed = true")
     encoders = ["h264_nvenc", "libx264"]
-    await add_worker(served, "gpu-box", WorkerState.IDLE, gpu=True, encoders=encoders)
+    await add_worker(served, "gpu-box", WorkerState.ACTIVE, gpu=True, encoders=encoders)
     card = page.locator(".worker", has_text="gpu-box")
-    await expect(card).to_contain_text("idle", timeout=LIMIT)
+    await expect(card).to_contain_text("active", timeout=LIMIT)
     for text in (
         "remote",
         "GPU",
@@ -165,7 +165,7 @@ async def test_the_page_of_workers_fits_its_window(
     disabled = await add_worker(served, hostile, WorkerState.IDLE, **hardware)
     async with served.database.transaction() as connection:
         await workers.disable_worker(connection, disabled)
-        await workers.give_command(connection, disabled, workers.Command.FORENSIC_DUMP)
+        await workers.give_command(connection, disabled, Command.FORENSIC_DUMP)
     await ground.add("Birthday, uncut")
     (job,) = await ground.claim("atelier:4121")
     await ground.report(job, percent=41.0, parts=some_parts())

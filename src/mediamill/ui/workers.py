@@ -16,6 +16,7 @@ from mediamill.ui.rendering import Renderer
 
 WorkerId = Annotated[int, InPath(ge=1, le=2**31 - 1)]
 MOST_RUNNING = 500
+NEAR = ("localhost", "127.0.0.1", "::1")
 ENCODERS = {"h264_nvenc": "NVENC", "h264_qsv": "QSV", "h264_vaapi": "VAAPI", "libx264": "x264"}
 
 
@@ -46,6 +47,7 @@ class _WorkerPage:
             workers=[_with_jobs(worker, running) for worker in found],
             all=all,
             address=str(request.base_url).rstrip("/"),
+            near=request.url.hostname in NEAR,
         )
 
     async def tell(self, worker_id: WorkerId, command: str) -> Response:
