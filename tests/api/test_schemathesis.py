@@ -14,7 +14,7 @@ from tests.videos.played import Ground
 EXAMPLES = 10
 ROOT = Path(__file__).parents[2]
 # Live streams: there is nothing in them to be tried, and they end when what they tell of ends.
-STREAMS = ("/api/events", "/v1/runs/{run_id}/events")
+STREAMS = ("/api/events", "/v1/runs/{run_id}/events", "/api/worker/wakes")
 WAITING = "/api/worker/claim"  # stays open until there is a job, or for some seconds
 
 
