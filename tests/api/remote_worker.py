@@ -31,7 +31,7 @@ class Remote:
         )
 
     async def put(
-        self, job: dict[str, Any], where: str, body: Any, facts: dict[str, Any] | None = None, **headers: str
+        self, job: dict[str, Any], where: str, body: Any, facts: Any = None, **headers: str
     ) -> httpx.Response:
         """A file; its hash is told right unless a header says otherwise."""
         told = {"Authorization": f"Bearer {self.key}", "X-Facts": json.dumps(facts or {})}
