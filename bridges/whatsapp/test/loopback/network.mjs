@@ -206,6 +206,7 @@ export class LoopbackWhatsApp {
     if (!child(stanza, 'offline_batch')) return;
     const { device } = connection;
     await this.mailbox.deliverOffline(connection);
+    await this.outbox.askAgainAfterAbsence(connection);
     if (device.hasHistory || connection.closed) return;
     device.hasHistory = true;
     this.#pushes.pushHistory(device);

@@ -110,6 +110,14 @@ export class Outbox {
     if (!isGroup(to)) connection.send(node('receipt', attrs));
   }
 
+  /** Receipts wait for a device that is away: what it sent, died over and was asked for again is asked for once more. */
+  async askAgainAfterAbsence(connection) {
+    for (const { id, to, times_received, unreadable } of this.of(connection.device)) {
+      if (times_received > 1) continue;
+      for (const { by } of unreadable) await this.#askAgain(connection, { attrs: { id, to } }, this.#people.of(by));
+    }
+  }
+
   /** A recipient that cannot read its copy says so, with new keys of its own. */
   async #askAgain(connection, stanza, person) {
     const { id, to } = stanza.attrs;
