@@ -263,20 +263,26 @@ async def until_locked(served: Served, place: str) -> None:
 
 @pytest.mark.spec("V1")
 async def test_what_came_before_the_line_broke_is_kept(served: Served) -> None:
-    place = await begin(served)
-    async with line(served, place, 0, len(FILM)) as writer:
-        writer.write(FILM[:150_000])
+    film = FILM + bytes(range(256)) * 20_000
+    place = await begin(served, len(film))
+    async with line(served, place, 0, len(film)) as writer:
+        writer.write(film[:3_000_000])
         await writer.drain()
-        await until_locked(served, place)
 
-    async def there() -> bool:
-        return await offset_of(served, place) == 150_000
+        async def on_its_way() -> bool:
+            return await offset_of(served, place) >= 1 << 20
 
-    await wait_until(there)
-    assert (await send(served, place, FILM[150_000:], 150_000)).status_code == 204
+        await wait_until(on_its_way)
+
+    async def let_go() -> bool:
+        return not served.app.state.upload_desk._sending
+
+    await wait_until(let_go)
+    offset = await offset_of(served, place)  # but for what the HTTP server still had in its hands
+    assert (await send(served, place, film[offset:], offset)).status_code == 204
     await assert_one_video(served, place)
     source = Path(served.app.state.deps.settings.data_folder) / "videos" / place.rpartition("/")[2] / "source"
-    assert source.read_bytes() == FILM
+    assert source.read_bytes() == film
 
 
 @pytest.mark.spec("V1")
@@ -313,11 +319,15 @@ async def test_a_line_that_broke_unnoticed_makes_way_for_the_next(
         await writer.drain()
         await until_locked(served, place)
 
-        async def there() -> bool:  # asking where to go on ends the silent line, which writes down what came
-            return await offset_of(served, place) == 10
+        async def made_way() -> (
+            bool
+        ):  # asking where to go on ends the silent line, which writes down what came
+            await offset_of(served, place)
+            return not served.app.state.upload_desk._sending
 
-        await wait_until(there)
-        assert (await send(served, place, FILM[10:], 10)).status_code == 204
+        await wait_until(made_way)
+        offset = await offset_of(served, place)
+        assert (await send(served, place, FILM[offset:], offset)).status_code == 204
     await assert_one_video(served, place)
 
 
