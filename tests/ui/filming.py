@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,14 +61,7 @@ def make_clip(path: Path, width: int = 1280, height: int = 720, seconds: int = S
         pictures = out.add_stream("libx264", rate=FPS, options=FAST)
         pictures.width, pictures.height, pictures.pix_fmt = width, height, "yuv420p"
         sound = out.add_stream("aac", rate=RATE, layout="mono")
-        photo = np.asarray(Image.open(PHOTO).convert("RGB").resize((width + 400, height + 240)))
-        lights = [(photo * np.array(light)).astype(np.uint8) for light in ((0.86, 0.95, 1), (1, 0.82, 0.66))]
-        for number in range(seconds * FPS):
-            share = number / (seconds * FPS)
-            x, y = int(400 * share), int(240 * (0.5 + 0.5 * np.sin(6 * share)))
-            picture = lights[number // (2 * FPS) % 2][y : y + height, x : x + width]
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-            frame.pts = number
+        for frame in _walk(width, height, seconds):
             out.mux(pictures.encode(frame))
         out.mux(pictures.encode(None))
         for start in range(0, seconds * RATE, 1024):
@@ -78,6 +71,18 @@ def make_clip(path: Path, width: int = 1280, height: int = 720, seconds: int = S
             out.mux(sound.encode(samples))
         out.mux(sound.encode(None))
     return path
+
+
+def _walk(width: int, height: int, seconds: int) -> Iterator[av.VideoFrame]:
+    photo = np.asarray(Image.open(PHOTO).convert("RGB").resize((width + 400, height + 240)))
+    lights = [(photo * np.array(light)).astype(np.uint8) for light in ((0.86, 0.95, 1), (1, 0.82, 0.66))]
+    for number in range(seconds * FPS):
+        share = number / (seconds * FPS)
+        x, y = int(400 * share), int(240 * (0.5 + 0.5 * np.sin(6 * share)))
+        picture = lights[number // (2 * FPS) % 2][y : y + height, x : x + width]
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+        frame.pts = number
+        yield frame
 
 
 def _encode(source: Path, folder: Path) -> Film:
@@ -107,11 +112,11 @@ async def show_film(
     title: str = "A morning at the harbour",
     *,
     captions: bool = True,
-    tall: bool = False,
+    size: tuple[int, int] = (1280, 720),
     **more: Any,
 ) -> UUID:
     """A video that is ready and really plays."""
-    made = film(406, 720) if tall else film()
+    made = film(*size)
     video_id = await ground.add(title, made.source, **more)
     (job,) = await ground.claim()
     assert job.subject_id == str(video_id)
@@ -132,7 +137,7 @@ async def fill_videos(ground: Ground) -> dict[str, UUID]:
             ground, category="Travel", description="From the pier to the hill, and back."
         ),
         "tall": await show_film(
-            ground, "The cat on the stairs", tall=True, captions=False, category="Family"
+            ground, "The cat on the stairs", size=(406, 720), captions=False, category="Family"
         ),
     }
     long = "A title that goes on and on, since nobody told its author that two lines are quite enough for a title"

@@ -212,7 +212,8 @@ async def test_a_page_that_is_open_follows_its_video_until_it_plays(
     assert await page.evaluate("window.stayed") is True
     await keep_stream(ground, job, made.files)
     await ground.finish(job, made.result)
-    await until(page, "document.getElementById('film')?.readyState >= 2")
+    await expect(page.locator("#film")).to_have_count(1, timeout=LIMIT)  # the page loads itself anew
+    await until(page, "document.getElementById('film').readyState >= 2")
     await page.evaluate("window.stayed = true")
     await expect(page.locator("#transcript")).to_have_count(0)
     await play_captions(ground, SAID)
@@ -289,6 +290,11 @@ async def test_a_video_is_edited_deleted_restored_and_erased(
     await page.get_by_role("button", name="Move to the trash").click()
     await expect(page.locator("#video-state")).to_contain_text("in the trash")
     await expect(page.locator("#player")).to_have_count(0)
+    await page.evaluate("window.stayed = true")
+    for _ in range(2):
+        async with page.expect_response(lambda answer: "part=live" in answer.url, timeout=LIMIT):
+            pass
+    assert await page.evaluate("window.stayed") is True
     await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#player")).to_be_visible()
     await page.get_by_text("Delete …").click()

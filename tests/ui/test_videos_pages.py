@@ -148,7 +148,7 @@ async def test_several_files_are_uploaded_with_their_titles(
     wrong = [folder / name for name in ("empty.mp4", "notes.txt", "liar.mp4")]
     await page.locator("#files").set_input_files([*clips, *wrong])
     await expect(page.locator("#upload-fault")).to_contain_text("empty.mp4 is empty.")
-    await expect(page.locator("#upload-fault")).to_contain_text("notes.txt is neither a video nor sound.")
+    await expect(page.locator("#upload-fault")).to_contain_text("notes.txt is not a video.")
     await expect(page.locator(".parcel[data-state=done]")).to_have_count(3, timeout=LIMIT)
     failed = page.locator(".parcel[data-state=failed]")
     await expect(failed.locator("[name=title]")).to_have_value("liar")

@@ -10,12 +10,12 @@
 
   const isTyping = () => {
     const form = document.getElementById("edit-form");
-    return [...form.elements].some((field) => field.value !== field.defaultValue);
+    return [...form.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
   };
   state.addEventListener("morphed", () => {
     const shown = player ? player.dataset.output : "";
     const fresh = state.dataset.output;
-    if (fresh === shown || state.querySelector(".gone")) return;
+    if (fresh === shown) return;
     if (player && fresh) {
       player.dataset.output = fresh;
       player.dispatchEvent(new Event("stream"));
@@ -128,7 +128,7 @@
 
   // Qualities
 
-  const nameOf = (level) => /([0-9]+p)\.m3u8/.exec(level.url[0])?.[1] || (level.height ? `${Math.min(level.width, level.height)}p` : "Sound");
+  const nameOf = (level) => /([0-9]+p)\.m3u8/.exec(level.url[0])?.[1] || `${Math.min(level.width, level.height)}p`;
 
   function addChoice(value, words) {
     const label = document.createElement("label");
@@ -324,7 +324,7 @@
     if (document.pictureInPictureElement) document.exitPictureInPicture();
     else if (document.pictureInPictureEnabled) film.requestPictureInPicture().catch(() => null);
   };
-  get("window").hidden = !document.pictureInPictureEnabled || player.classList.contains("sound");
+  get("window").hidden = !document.pictureInPictureEnabled;
   function openMenu(isOpen) {
     menu.hidden = !isOpen;
     get("settings").setAttribute("aria-expanded", String(isOpen));

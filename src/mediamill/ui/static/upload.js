@@ -14,6 +14,7 @@
   const LONGEST_PAUSE_SECONDS = 30;
   const SPEED_SECONDS = 8; // the speed that is shown is the mean of so long
   const KEY = "mediamill.uploads";
+  const TRANSPORT = /\.m?2?ts$/i; // a stream of a camera or a tuner, whatever the system takes it for
   const TUS = { "Tus-Resumable": "1.0.0" };
   const uploads = [];
 
@@ -377,7 +378,7 @@
     for (const file of files) {
       if (!file.size) faults.push(`${file.name} is empty.`);
       else if (file.size > Number(area.dataset.limit)) faults.push(`${file.name} is too large: ${sizeOf(file.size)}; the limit is ${sizeOf(Number(area.dataset.limit))}.`);
-      else if (file.type && !/^(video|audio|application)\//.test(file.type)) faults.push(`${file.name} is neither a video nor sound.`);
+      else if (/^(image|text|audio)\//.test(file.type) && !TRANSPORT.test(file.name)) faults.push(`${file.name} is not a video.`);
       else {
         const upload = new Upload(file);
         if (uploads.some((other) => other.fingerprint === upload.fingerprint && other.state !== "done")) {
