@@ -201,6 +201,9 @@ async def test_what_an_earlier_process_held_goes_back_as_the_next_one_starts(
 async def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
     database: Database, served: Served, tmp_path: Path
 ) -> None:
+    await served.run(
+        "update pools set concurrency = 1 where name = 'scripted'"
+    )  # so that no claim is on its way
     async with gate_to(served.url) as gate, far_worker(served, tmp_path / "far", url=gate.url):
         first = await served.enqueue(payload={"do": "sleep", "seconds": 1, "result": {"n": 1}})
         await until(served, "select true from jobs where state = 'running'")
@@ -235,7 +238,12 @@ async def test_a_claim_whose_answer_was_lost_is_put_back_by_the_next_heartbeats(
             "claimed_at = now() - interval '2 minutes', lease_expires_at = now() + interval '1 hour'",
             far.id,
         )
-        await until(served, "select true from jobs where id = $1 and state = 'queued'", job_id)
+        await until(served, "select attempts = 0 from jobs where id = $1 and state = 'queued'", job_id)
+        await served.run(
+            "update jobs set state = 'running', token = 8, attempts = 1, claimed_at = now() - interval '2 minutes', "
+            "lease_expires_at = now() - interval '1 second'"
+        )
+        await until(served, "select attempts = 1 from jobs where id = $1 and state = 'queued'", job_id)
 
 
 async def test_pools_whose_processor_is_not_installed_there_are_left_to_others(

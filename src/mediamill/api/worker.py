@@ -23,7 +23,7 @@ from mediamill.api.sessions import bearer, is_secret
 from mediamill.db.connection import Connection
 from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
-from mediamill.engine.recovery.unknown_claims import release_unknown
+from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, RetryLaterError
 from mediamill.staging.inputs import end_input
@@ -172,12 +172,12 @@ async def heartbeat(deps: Wired, worker_id: WorkerOfKey, given: Heartbeat) -> di
         )
         held = await _extend(connection, worker_id, given.claims)
     if given.all_claims:
-        await release_unknown(
+        await return_unheard(
             deps.database,
             deps.engine,
             worker_id,
             [claim.job_id for claim in given.claims],
-            older_than_seconds=max(ON_THE_WAY_SECONDS, 2 * deps.engine.heartbeat_seconds),
+            max(ON_THE_WAY_SECONDS, 2 * deps.engine.heartbeat_seconds),
         )
     return {
         "command": heard.command,

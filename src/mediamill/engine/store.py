@@ -43,6 +43,24 @@ def claimed_job(row: Record, pool: str, worker_id: int) -> ClaimedJob:
     )
 
 
+def held_job(row: Record) -> ClaimedJob:
+    """A row of the jobs table, as its holder has it."""
+    same = (
+        "id",
+        "token",
+        "worker_id",
+        "kind",
+        "pool",
+        "owner",
+        "subject_id",
+        "mime_type",
+        "attempts",
+        "max_attempts",
+    )
+    given = {name: row[name] for name in same}
+    return ClaimedJob(**given, payload_json=row["payload"], checkpoint_json=row["checkpoint"])
+
+
 def moved(row: Record, **more: Any) -> Moved:
     """A row of the jobs table, as hooks get it."""
     return Moved(

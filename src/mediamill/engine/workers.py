@@ -132,7 +132,7 @@ async def worker_of_key(connection: Connection, key: str, instance: str | None =
                 raise WorkerKeyRevokedError(fix="register the worker again to get a new key")
             if row["state"] == WorkerState.DISABLED:
                 raise WorkerDisabledError(f"the worker {row['name']} is disabled", fix="enable it first")
-            check_instance(row, instance)
+            check_instance(dict(row), instance)
             return int(row["worker_id"])
     raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
 

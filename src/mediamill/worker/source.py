@@ -1,4 +1,4 @@
-"""Where a worker's jobs come from and where their outcomes go. Local: the database. Remote (later): HTTP."""
+"""Where a worker's jobs come from and where their outcomes go. Local: the database. Remote: HTTP (remote_source)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Source(Protocol):
-    """What the worker's loop needs; everything may raise one of `LOST` while the other side is away."""
+    """What the worker's loop needs; everything may raise one of `AWAY` while the other side is away."""
 
     async def claim(self, pool: Pool, amount: int) -> tuple[list[ClaimedJob], datetime | None]:
         """Jobs, or none and the time when the next scheduled one comes due."""

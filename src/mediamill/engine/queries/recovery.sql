@@ -28,7 +28,7 @@ order by id limit :batch for update skip locked;
 -- name: lock_unknown_claims
 -- What a worker holds without knowing it: the answer to its claim was lost on the way, or it is another process by
 -- now. A claim that was made a moment ago may still be on its way to it.
-select * from jobs
+select *, lease_expires_at > now() as valid from jobs
 where state = 'running' and worker_id = :worker_id and not (id = any (:known::bigint[]))
     and claimed_at <= now() - make_interval(secs => :older_than_seconds)
 order by id limit :batch for update skip locked;

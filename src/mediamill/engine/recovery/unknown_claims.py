@@ -11,6 +11,28 @@ from mediamill.db.connection import Database
 from mediamill.engine import store
 from mediamill.engine.recovery.release import BATCH, release_claims
 from mediamill.engine.rules import Engine
+from mediamill.engine.settle import hand_back
+
+
+async def return_unheard(
+    database: Database, engine: Engine, worker_id: int, known: Sequence[int], older_than_seconds: float
+) -> None:
+    """A living worker does not know of these: the answer to its claim was lost. They never ran: it is no attempt.
+
+    What it gave up because its lease was over did run, and counts.
+    """
+    async with database.connection() as connection:
+        rows = await store.recovery.lock_unknown_claims.rows(
+            connection,
+            worker_id=worker_id,
+            known=list(known),
+            older_than_seconds=older_than_seconds,
+            batch=BATCH,
+        )
+    if unheard := [store.held_job(row) for row in rows if row["valid"]]:
+        await hand_back(database, engine, worker_id, unheard)
+    if rows:
+        await release_unknown(database, engine, worker_id, known, older_than_seconds=older_than_seconds)
 
 
 async def release_unknown(
