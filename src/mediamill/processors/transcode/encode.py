@@ -73,7 +73,7 @@ class Walk:
             if is_wanted:
                 encoder.finish(end, facts)
                 self._on_segment()
-        if any(self._wanted):
+        if any(self._wanted) and self._encoders[0].is_large:
             give_back_memory()
         self._wanted = []
 

@@ -16,7 +16,7 @@ import av
 from av.video.frame import PictureType, VideoFrame
 
 from mediamill.media.hls import Segment, init_name, segment_name
-from mediamill.processors.transcode.encoders import Setup, fullness_after
+from mediamill.processors.transcode.encoders import Setup, fullness_after, is_large
 from mediamill.processors.transcode.fmp4 import (
     Sample,
     codec_of,
@@ -88,6 +88,11 @@ class QualityEncoder:
         self._encoder: VideoCodecContext | None = None
         self._packets: list[Packet[Any]] = []
         self._index = 0
+
+    @property
+    def is_large(self) -> bool:
+        """Does it take much memory?"""
+        return is_large(self._setup.width, self._setup.height)
 
     def prepare(self, kept_init: Mapping[str, Any] | None) -> None:
         """Make the init. Segments that were made for another one (by another encoder) are made again."""
