@@ -3,31 +3,9 @@
 "use strict";
 
 (() => {
-  const player = document.getElementById("player");
-  const state = document.getElementById("video-state");
-
-  // The page follows its video: a stream that appears or changes is taken up.
-
-  const isTyping = () => {
-    const form = document.getElementById("edit-form");
-    return [...form.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
-  };
-  state.addEventListener("morphed", () => {
-    const shown = player ? player.dataset.output : "";
-    const fresh = state.dataset.output;
-    if (fresh === shown) return;
-    if (player && fresh) {
-      player.dataset.output = fresh;
-      player.dispatchEvent(new Event("stream"));
-    } else if (!player && !isTyping()) location.reload();
-  });
-  document.getElementById("share").addEventListener("click", async (event) => {
-    await navigator.clipboard.writeText(location.origin + location.pathname);
-    event.target.textContent = "Copied";
-  });
-  if (!player) return;
-
   const get = (id) => document.getElementById(id);
+  const player = get("player");
+  if (!player) return;
   const film = get("film");
   const place = get("place");
   const menu = get("menu");

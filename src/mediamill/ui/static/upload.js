@@ -1,6 +1,6 @@
 // Uploads by tus 1.0: any number of files, two at a time, in chunks. What breaks off is gone on with: by itself after a
 // lost connection, with the same file chosen again after a reload or a crash.
-"use strict";
+import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf } from "./tus.js";
 
 (() => {
   const area = document.getElementById("upload");
@@ -13,74 +13,15 @@
   const AT_ONCE = 2; // a browser has few connections to one server, and the live events need one too
   const LONGEST_PAUSE_SECONDS = 30;
   const SPEED_SECONDS = 8; // the speed that is shown is the mean of so long
-  const KEY = "mediamill.uploads";
   const TRANSPORT = /\.m?2?ts$/i; // a stream of a camera or a tuner, whatever the system takes it for
   const TUS = { "Tus-Resumable": "1.0.0" };
   const uploads = [];
-
-  // Words
-
-  const sizeOf = (bytes) => {
-    const step = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([size]) => bytes >= size) || [1, "B"];
-    return `${(bytes / step[0]).toFixed(bytes / step[0] < 100 && step[0] > 1 ? 1 : 0)} ${step[1]}`;
-  };
-  const spanOf = (seconds) => {
-    if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-    return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
-  };
-  const titleOf = (name) => name.replace(/(?<=.)\.[^.]*$/, "").replaceAll("_", " ").trim().slice(0, 200) || "Untitled";
-  const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
   function make(tag, className, content) {
     const element = document.createElement(tag);
     if (className) element.className = className;
     if (content) element.textContent = content;
     return element;
-  }
-
-  // What was begun and is not finished is remembered over a reload: its fingerprint leads back to it.
-
-  const remembered = () => {
-    try {
-      return JSON.parse(localStorage.getItem(KEY)) || {};
-    } catch {
-      return {};
-    }
-  };
-  function remember(fingerprint, facts) {
-    const all = remembered();
-    if (facts) all[fingerprint] = facts;
-    else delete all[fingerprint];
-    try {
-      localStorage.setItem(KEY, JSON.stringify(all));
-    } catch {
-      // A full or forbidden store only means that a reload forgets.
-    }
-  }
-
-  // One request. XMLHttpRequest, because fetch does not tell how far a body is.
-
-  function send(method, address, headers, body, onProgress, holder) {
-    return new Promise((resolve, reject) => {
-      const request = new XMLHttpRequest();
-      if (holder) holder.request = request;
-      request.open(method, address);
-      for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-      if (onProgress) request.upload.onprogress = (event) => onProgress(event.loaded);
-      request.onload = () => resolve(request);
-      request.onerror = () => reject(new Error("lost"));
-      request.onabort = () => reject(new Error("aborted"));
-      request.send(body);
-    });
-  }
-
-  function problemOf(request) {
-    try {
-      const problem = JSON.parse(request.responseText);
-      return `${problem.detail}${problem.fix ? ` (${problem.fix})` : ""}`;
-    } catch {
-      return `The server answered ${request.status}.`;
-    }
   }
 
   class Refused extends Error {}

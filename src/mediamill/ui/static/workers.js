@@ -26,7 +26,9 @@
       fault.textContent = error instanceof TypeError ? "The server does not answer, or the secret has signs that cannot be sent." : error.message;
     }
   });
-  document.getElementById("copy").addEventListener("click", async (event) => {
+  const copy = document.getElementById("copy");
+  copy.hidden = !navigator.clipboard; // browsers have it on safe lines only
+  copy.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(command.textContent);
     event.target.textContent = "Copied";
   });
