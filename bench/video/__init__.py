@@ -1,0 +1,1 @@
+"""Videos: the ladder beside ffmpeg, what resuming and checkpoints cost, uploads."""
