@@ -194,11 +194,13 @@ async def test_what_is_no_video_by_its_first_bytes_is_refused_at_once(bench: Ben
     await bench.assert_nothing()
 
 
-async def test_sound_is_taken_too(bench: Bench) -> None:
+@pytest.mark.spec("V1", "V4")
+async def test_sound_alone_is_refused_with_what_to_do(bench: Bench) -> None:
     voice = (Path(__file__).parents[2] / "samples" / "voice.ogg").read_bytes()
     begun = await bench.begin(voice)
-    assert (await bench.send(begun.id, voice)).finished
-    assert await bench.rows("select mime_type from videos") == [("audio/ogg",)]
+    with pytest.raises(NotAVideoError, match="without moving pictures"):
+        await bench.send(begun.id, voice)
+    await bench.assert_nothing()
 
 
 async def test_an_upload_that_is_ended_leaves_nothing(bench: Bench) -> None:

@@ -72,10 +72,8 @@ def _check(path: Path) -> Sent:
     from mediamill.media.sniff import sniff
 
     found = sniff(path)
-    if not found.mime_type.startswith(("video/", "audio/")):
-        raise InvalidError(
-            f"{path.name} is neither a video nor sound but {found.mime_type} ({found.evidence})"
-        )
+    if not found.mime_type.startswith("video/"):
+        raise InvalidError(f"{path.name} is no video but {found.mime_type} ({found.evidence})")
     return Sent(path, path.stat().st_size)
 
 

@@ -50,7 +50,7 @@ from mediamill.videos.upload_store import queries
 
 log = logging.getLogger(__name__)
 
-MEDIA = ("video/", "audio/")
+VIDEO, SOUND = "video/", "audio/"
 NAME_CHARACTERS = 200
 LOOK_BYTES = 64 * 1024
 LOCK_SECONDS, LOCK_TRIES = 0.1, 20  # a line that was just cut off lets go of its upload in a moment
@@ -64,7 +64,7 @@ MOST_CHARACTERS = {
 
 
 class NotAVideoError(InvalidError):
-    """This is neither a video nor sound."""
+    """This is no video."""
 
     code = "not_a_video"
 
@@ -195,7 +195,7 @@ class Uploads:
     async def _place(self, part: Part, upload_id: UUID) -> None:
         """All of it is there: to the video's folder, if it is one."""
         found = await asyncio.to_thread(sniff, part.path)
-        if not found.mime_type.startswith(MEDIA):
+        if not found.mime_type.startswith(VIDEO):
             await self._drop(part, upload_id)
             raise _not_a_video(found)
         await part.move(self._source(upload_id))
@@ -327,15 +327,20 @@ async def _looked_at(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
             first += chunk
             if len(first) >= LOOK_BYTES:
                 found = await asyncio.to_thread(sniff_file, BytesIO(first))
-                if not found.mime_type.startswith((*MEDIA, UNKNOWN)):
+                if not found.mime_type.startswith((VIDEO, SOUND, UNKNOWN)):
                     raise _not_a_video(found)
                 first = None
         yield chunk
 
 
 def _not_a_video(found: Sniffed) -> NotAVideoError:
+    if found.mime_type.startswith(SOUND):
+        return NotAVideoError(
+            f"this is sound without moving pictures ({found.mime_type})",
+            fix="mediamill process FILE turns sound into text",
+        )
     return NotAVideoError(
-        f"this is neither a video nor sound but {found.mime_type} ({found.evidence})",
+        f"this is no video but {found.mime_type} ({found.evidence})",
         fix="upload a video: MP4, MOV, MKV, WebM, AVI, MPEG …",
     )
 
