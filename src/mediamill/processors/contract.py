@@ -49,7 +49,7 @@ class ProcessorInput:
     checkpoint: Any  # what an earlier attempt saved, or None
     attempt: int
     report: ReportCall
-    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> facts, from earlier attempts
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> facts, of earlier attempts
     keep: KeepCall = keep_nothing
 
 
