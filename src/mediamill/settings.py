@@ -191,8 +191,9 @@ class Settings(BaseSettings):
     )
     video_critical: str = Field(
         default="lowest",
-        pattern="^(lowest|none|2160p|1440p|1080p|720p|480p|360p)$",
-        description="The quality without which a video fails: `lowest`, a name such as `720p`, or `none`.",
+        pattern="^(lowest|2160p|1440p|1080p|720p|480p|360p)$",
+        description="The quality without which a video fails: `lowest`, or a name such as `720p` (`lowest` for sources "
+        "that are too small for it).",
     )
     video_resume: bool = Field(
         default=True, description="Another attempt goes on from the finished qualities and segments."

@@ -14,6 +14,7 @@ import pytest
 from mediamill.engine.settle import Fate, hand_back
 from mediamill.errors import ConflictError, InvalidError
 from mediamill.media.hls import MASTER, read_master
+from mediamill.processors.transcode.request import Request
 from mediamill.staging.kept import kept_folder
 from mediamill.videos.again import retranscode_video, retry_video
 from mediamill.videos.edit import edit_video
@@ -463,3 +464,27 @@ async def test_a_stream_whose_folder_was_lost_is_made_again(ground: Ground) -> N
     settled = await ground.finish(job, result_of())
     assert json.dumps(settled.failed[job.id].error)
     assert await state(ground, video_id) == "processing"
+
+
+@pytest.mark.spec("V16")
+@pytest.mark.parametrize("encoder", ["auto", "software", "nvenc", "qsv", "vaapi"])
+@pytest.mark.parametrize("critical", ["lowest", "720p"])
+async def test_every_setting_of_a_ladder_is_understood_by_the_processor(
+    ground: Ground, encoder: str, critical: str
+) -> None:
+    settings = ground.settings.model_copy(
+        update={
+            "video_encoder": encoder,
+            "video_critical": critical,
+            "video_preset": "slow",
+            "video_segment_seconds": 6.0,
+            "video_resume": False,
+        }
+    )
+    ground.settings = settings
+    await ground.add()
+    (job,) = await ground.claim()
+    request = Request.read(json.loads(job.payload_json))
+    assert (request.critical, request.preset, request.segment_seconds) == (critical, "slow", 6)
+    assert request.resume is False
+    assert request.encoder in ("auto", "libx264", f"h264_{encoder}")

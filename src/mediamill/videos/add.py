@@ -24,6 +24,15 @@ from mediamill.videos.model import (
 )
 from mediamill.videos.store import queries
 
+# What people call them, and what FFmpeg does.
+ENCODERS = {
+    "auto": "auto",
+    "software": "libx264",
+    "nvenc": "h264_nvenc",
+    "qsv": "h264_qsv",
+    "vaapi": "h264_vaapi",
+}
+
 
 class VideoExistsError(ConflictError):
     """There is a video with this id already."""
@@ -68,7 +77,7 @@ async def enqueue_ladder(
         "qualities": None,
         "segment_seconds": settings.video_segment_seconds,
         "preset": settings.video_preset,
-        "encoder": settings.video_encoder,
+        "encoder": ENCODERS[settings.video_encoder],
         "critical": settings.video_critical,
         "resume": settings.video_resume,
         **more,

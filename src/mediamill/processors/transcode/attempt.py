@@ -135,7 +135,10 @@ class Attempt:
     def _encode_pictures(self, source: PictureSource, facts: SourceFacts, lined_up: LineUp) -> None:
         clock = source.clockwork
         borders = Borders(clock.timescale, self._request.segment_seconds, clock.frame_seconds)
-        encoders = [self._encoder(rung, lined_up.of(rung.name), source, facts) for rung in lined_up.rungs]
+        encoders = [
+            self._encoder(rung, lined_up.of(rung.name), source, facts, len(lined_up.rungs))
+            for rung in lined_up.rungs
+        ]
         kept = [find_kept(self._kept, rung.name) for rung in lined_up.rungs]
         for encoder, had in zip(encoders, kept, strict=True):
             if encoder.quality.is_open:
@@ -149,7 +152,7 @@ class Attempt:
         self._warn_of_damage(source, walk, facts)
 
     def _encoder(
-        self, rung: Rung, quality: Quality, source: PictureSource, facts: SourceFacts
+        self, rung: Rung, quality: Quality, source: PictureSource, facts: SourceFacts, rungs: int
     ) -> QualityEncoder:
         before = find_kept(self._kept, rung.name).init or {}
         clock = source.clockwork
@@ -163,7 +166,7 @@ class Attempt:
             max_rate=rung.max_rate,
             timescale=clock.timescale,
             frame_rate=1 / clock.frame_seconds / one_of(float(1 / clock.frame_seconds)),
-            threads=min(self._threads, FEW_THREADS if few else MOST_THREADS),
+            threads=max(1, min(self._threads // rungs, FEW_THREADS if few else MOST_THREADS)),
             colours=facts.colours,
         )
         return QualityEncoder(quality, setup, self._open_encoder, self._store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from av.video.frame import VideoFrame
 
 from mediamill.media.errors import MediaTooLargeError
 from mediamill.media.hls import MOST_SEGMENTS
+from mediamill.processors.transcode.beside import Beside
 from mediamill.processors.transcode.chain import Chain
 from mediamill.processors.transcode.decode import PictureSource
 from mediamill.processors.transcode.deinterlace import deinterlace
@@ -30,13 +32,26 @@ class Walk:
         on_segment: Callable[[], None],
     ) -> None:
         self._source, self._borders, self._chain = source, borders, chain
-        self._encoders, self._on_segment = encoders, on_segment
+        self._making, self._on_segment, self._telling = encoders, on_segment, threading.Lock()
+        self._encoders: list[Beside] = []
         self._at: int | None = None  # the segment at hand
         self._wanted: list[bool] = []
         self.end_ticks = 0
 
     def run(self, *, interlaced: bool, can_seek: bool) -> None:
         """From the first segment that any quality misses to the end of the source."""
+        self._encoders = [Beside(one, self._tell_segment) for one in self._making]
+        try:
+            self._run(interlaced=interlaced, can_seek=can_seek)
+        finally:
+            for encoder in self._encoders:
+                encoder.close()
+
+    def _tell_segment(self) -> None:
+        with self._telling:
+            self._on_segment()
+
+    def _run(self, *, interlaced: bool, can_seek: bool) -> None:
         first = self._first_missing()
         if first is None:
             return
@@ -53,6 +68,8 @@ class Walk:
                 for number, picture in self._chain.pictures(beat.picture, self._wanted):
                     self._encoders[number].feed(beat.ticks, picture)
             self.end_ticks = beat.ticks
+        for encoder in self._encoders:
+            encoder.wait()
         self._complete()
 
     def _first_missing(self) -> int | None:
@@ -72,7 +89,6 @@ class Walk:
         for encoder, is_wanted in zip(self._encoders, self._wanted, strict=False):
             if is_wanted:
                 encoder.finish(end, facts)
-                self._on_segment()
         if any(self._wanted) and self._encoders[0].is_large:
             give_back_memory()
         self._wanted = []
