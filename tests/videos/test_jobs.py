@@ -485,6 +485,6 @@ async def test_every_setting_of_a_ladder_is_understood_by_the_processor(
     await ground.add()
     (job,) = await ground.claim()
     request = Request.read(json.loads(job.payload_json))
-    assert (request.critical, request.preset, request.segment_seconds) == (critical, "slow", 6)
+    assert (request.critical, request.preset, float(request.segment_seconds)) == (critical, "slow", 6.0)
     assert request.resume is False
     assert request.encoder in ("auto", "libx264", f"h264_{encoder}")
