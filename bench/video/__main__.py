@@ -171,7 +171,7 @@ def _parts(text: str) -> list[str]:
 def _measure_all(parts: list[str], rounds: int, sizes: Sizes) -> tuple[Found, dict[str, str]]:
     found: Found = {}
     errors: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="mediamill-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-video-") as folder:
         ground = Ground(Path(folder), rounds, sizes)
         for name in parts:
             started = time.monotonic()

@@ -18,8 +18,13 @@ from bench.video.quality import measure_quality
 from mediamill.processors.transcode.ladder import Rung, rungs_for
 
 OURS = "mediamill"
+ONE_CORE = {f"{OURS}, one core": OURS, "chained, one core": "chained"}  # and one thread for each encoder
 TOLERANCE = 0.995  # quality that is lower than this share of another's is not the same quality
-SAME_PICTURES = {"chained, its own threads": "chained", PER_QUALITY: "split"}  # not looked at twice
+SAME_PICTURES = {
+    "chained, its own threads": "chained",
+    PER_QUALITY: "split",
+    **ONE_CORE,
+}  # not looked at twice
 Tell = Callable[[str], None]
 Run = dict[str, float]
 
@@ -36,7 +41,7 @@ def thread_count() -> int:
 
 def compare_ladders(clip: Path, folder: Path, rounds: int, tell: Tell) -> dict[str, Any]:
     """Interleaved rounds; the quality of what the last round made."""
-    ways = [OURS, *SINGLE, PER_QUALITY]
+    ways = [OURS, *SINGLE, PER_QUALITY, *ONE_CORE]
     runs: dict[str, list[Run]] = {way: [] for way in ways}
     for number in range(rounds):
         at = number % len(ways)
@@ -52,8 +57,9 @@ def run_way(way: str, clip: Path, folder: Path) -> Run:
     """One ladder, from nothing, in fresh processes."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    cores, way = (1, ONE_CORE[way]) if way in ONE_CORE else (None, way)
     if way == OURS:
-        spent = measure([sys.executable, "-m", "bench.video.ours", str(clip), str(folder)])
+        spent = measure([sys.executable, "-m", "bench.video.ours", str(clip), str(folder)], cores)
         told = json.loads(spent.said.splitlines()[-1])
         return {
             "cpu_seconds": spent.cpu_seconds - told["pictures_cpu_seconds"],
@@ -63,7 +69,8 @@ def run_way(way: str, clip: Path, folder: Path) -> Run:
             "peak_mb": spent.peak_mb,
         }
     build = per_quality if way == PER_QUALITY else SINGLE[way]
-    all_spent = [measure(command) for command in build(clip, folder, clip_rungs(), thread_count())]
+    commands = build(clip, folder, clip_rungs(), cores or thread_count())
+    all_spent = [measure(command, cores) for command in commands]
     return {
         "cpu_seconds": sum(spent.cpu_seconds for spent in all_spent),
         "wall_seconds": sum(spent.wall_seconds for spent in all_spent),
@@ -92,6 +99,10 @@ def summarise(runs: dict[str, list[Run]], looks: dict[str, Any]) -> dict[str, An
             "cpu_vs_one_per_quality": _ratio(ours, runs[PER_QUALITY]),
             "cpu_with_pictures_vs_best_single": _ratio(whole, runs[best]),
             "job_cpu_vs_best_single": _ratio([run["job_cpu_seconds"] for run in runs[OURS]], runs[best]),
+            "cpu_vs_chained_on_one_core": _ratio(ours, runs["chained, one core"]),
+            "cpu_both_on_one_core": _ratio(
+                [run["cpu_seconds"] for run in runs[f"{OURS}, one core"]], runs["chained, one core"]
+            ),
             "ssim_vs_best_single": _worst(looks[OURS], looks[best], "ssim"),
             "vmaf_vs_best_single": _worst(looks[OURS], looks[best], "vmaf"),
             "bytes_vs_best_single": _all_bytes(looks[OURS]) / _all_bytes(looks[best]),
