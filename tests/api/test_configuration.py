@@ -94,7 +94,7 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     answer = await served.client.put(DEFINITIONS, json={"value": document})
     assert answer.status_code == 200, answer.text
     now = await pools(served)
-    assert set(now) == {"audio", "model", "unsupported", "scripted", "default"}
+    assert set(now) == {"audio", "model", "unsupported", "scripted", "transcode", "captions", "default"}
     assert set(now["audio"]["matches"]) == {"audio/*", "video/ogg"}
     assert (now["audio"]["processor"], now["audio"]["timeout_seconds"]) == ("stub-audio", 30)
     assert now["audio"]["memory_bytes"] == 2 << 30  # what the document cannot say stays
@@ -103,7 +103,7 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     assert now["default"]["matches"] == []
     assert (await served.client.delete(DEFINITIONS)).status_code == 200
     assert {"audio", "video", "image"} <= set(await pools(served))
-    assert len(await pools(served)) == 9
+    assert len(await pools(served)) == 11
 
 
 @pytest.mark.spec("C24")

@@ -71,6 +71,13 @@ class TestAudio(Named, MediaConformance):
         make_film(path, "ogg", None, "libopus")
 
 
+class TestTranscode(Named):
+    name, mime_types, mime_type = "transcode", ("video.transcode",), "video/mp4"
+
+    def make_sample(self, path: Path) -> None:
+        make_film(path, "mp4", "libx264", "aac")
+
+
 class TestVideo(Named, MediaConformance):
     name, mime_types, mime_type = "video", types.VIDEO, "video/mp4"
 
