@@ -10,9 +10,6 @@ on conflict (job_id, name) do update set bytes = excluded.bytes, sha256 = exclud
 -- name: drop_kept!
 delete from kept_files where job_id = any (:job_ids::bigint[]);
 
--- name: drop_kept_names!
-delete from kept_files where job_id = :job_id and name = any (:names::text[]);
-
 -- name: jobs_with_a_future
 -- Of these jobs, those that run or wait, and those that are dead but could be tried again.
 select id from jobs where id = any (:job_ids::bigint[])
