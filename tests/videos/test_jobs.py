@@ -286,9 +286,11 @@ async def test_a_retranscode_of_everything_that_is_tried_twice_works(ground: Gro
     await again(ground, video_id, None)
     (job,) = await ground.claim()
     assert await playable(ground, video_id) == []
+    [old] = video_folder(ground.data, video_id).glob("[0-9]*")
     await hand_back(ground.database, ground.engine, job.worker_id, [job])
     await play_worker(ground, video_id, ("360p",), salt="second", worker="b")
     assert await playable(ground, video_id) == ["360p"]
+    await until_gone(old)
 
 
 @pytest.mark.spec("V10")

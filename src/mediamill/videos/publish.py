@@ -71,8 +71,8 @@ async def publish(connection: Connection, data_folder: Path, video: Record, job:
         captions_state=video["captions_state"] if made.has_audio else "silent",
     )
     await asyncio.to_thread(_move, kept, target, set(files))
-    if video["output"] is not None and video["output"] != job.job_id:
-        remove_later(connection, output_folder(data_folder, video_id, video["output"]))
+    for folder in await asyncio.to_thread(_other_outputs, target):
+        remove_later(connection, folder)
     return made
 
 
@@ -130,6 +130,11 @@ def _move(kept: Path, target: Path, names: set[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _other_outputs(shown: Path) -> list[Path]:
+    """What was shown before, also if a retranscode has taken it away already."""
+    return [path for path in shown.parent.iterdir() if path.name.isdecimal() and path != shown]
 
 
 def _bring_back(kept: Path, target: Path) -> None:
