@@ -176,7 +176,9 @@ async def play_captions(ground: Ground, texts: Sequence[str], *, worker: str = "
     """Claim the next transcription and say these sentences, two seconds each."""
     (job,) = await ground.claim(worker, "captions")
     told = [{"start": 2.0 * at, "end": 2.0 * at + 2, "text": text} for at, text in enumerate(texts)]
-    settled = await ground.finish(job, {"text": " ".join(texts), "language": "en", "segments": told})
+    settled = await ground.finish(
+        job, {"content": " ".join(texts), "facts": {"language": "en", "segments": told}}
+    )
     assert settled.done == {job.id}, settled
     return job
 

@@ -429,7 +429,7 @@ async def test_a_result_that_makes_no_sense_is_a_failed_attempt(ground: Ground, 
 async def test_a_transcript_cannot_name_a_file_that_is_not_its_own(ground: Ground, path: str) -> None:
     video_id = await ground.ready()
     (job,) = await ground.claim(pool="captions")
-    result = {"segments": [], "files": {"segments.json": {"path": path}}, "language": 7}
+    result = {"facts": {"segments": [], "language": 7}, "files": {"segments.json": {"path": path}}}
     assert (await ground.finish(job, result)).done == {job.id}
     assert (await show(ground, video_id))["captions_state"] == "silent"
 

@@ -165,7 +165,7 @@ async def keep_transcript(data_folder: Path, connection: Connection, jobs: Seque
         if video is None:
             continue
         segments = _segments(data_folder, job)
-        language = job.result.get("language") if isinstance(job.result, Mapping) else None
+        language = _heard(job).get("language")
         language = language if isinstance(language, str) else None
         text = " ".join(segment.text.strip() for segment in segments)
         told = [{"start": one.start_seconds, "end": one.end_seconds, "text": one.text} for one in segments]
@@ -192,11 +192,16 @@ async def note_no_transcript(connection: Connection, jobs: Sequence[Moved]) -> N
             await queries.tell.run(connection, id=video["id"])
 
 
+def _heard(job: Moved) -> Mapping[str, Any]:
+    """What the audio processor found out, as far as it is there."""
+    facts = job.result.get("facts") if isinstance(job.result, Mapping) else None
+    return facts if isinstance(facts, Mapping) else {}
+
+
 def _segments(data_folder: Path, job: Moved) -> list[Segment]:
     """From the result, or from the file that a long one was written to. Either may be anybody's."""
-    result = job.result if isinstance(job.result, Mapping) else {}
-    found = result.get("segments") or []
-    files = result.get("files")
+    found = _heard(job).get("segments") or []
+    files = job.result.get("files") if isinstance(job.result, Mapping) else None
     path = files.get("segments.json", {}).get("path") if isinstance(files, Mapping) else None
     if not found and isinstance(path, str):
         own = rf"derivatives/\d{{3}}/{job.job_id}-\d+/segments\.json"
