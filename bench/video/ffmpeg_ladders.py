@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.video.clips import FPS
+from bench.video.ours import PRESET, SEGMENT_SECONDS
 from bench.video.programs import find_program
 from mediamill.processors.transcode.encoders import BUFFER_SECONDS
 from mediamill.processors.transcode.ladder import Rung
 
-SEGMENT_SECONDS = 4
-PRESET = "veryfast"
 AAC = ("-c:a", "aac", "-b:a", "128k", "-ac", "2")
 Commands = list[list[str]]
 
@@ -80,12 +79,13 @@ def single(
     flags: str = "",
     *,
     own_threads: bool = False,
+    one_thread: bool = False,
     filter_threads: int | None = 1,
 ) -> Callable[[Path, Path, Sequence[Rung], int], Commands]:
     """One command for all qualities."""
 
     def commands(clip: Path, folder: Path, rungs: Sequence[Rung], threads: int) -> Commands:
-        chosen = None if own_threads else threads
+        chosen = None if own_threads else 1 if one_thread else threads
         filters = () if filter_threads is None else ("-filter_complex_threads", str(filter_threads))
         line = [*_begin(clip, chosen), *filters, "-filter_complex", graph(rungs, flags)]
         for number, rung in enumerate(rungs):
@@ -114,5 +114,6 @@ SINGLE = {
     "split": single(_split),
     "chained, bilinear": single(_chained, ":flags=bilinear"),
     "chained, its own threads": single(_chained, own_threads=True, filter_threads=None),
+    "chained, one thread each": single(_chained, one_thread=True),
 }
 PER_QUALITY = "one per quality"

@@ -22,6 +22,7 @@ ONE_CORE = {f"{OURS}, one core": OURS, "chained, one core": "chained"}  # and on
 TOLERANCE = 0.995  # quality that is lower than this share of another's is not the same quality
 SAME_PICTURES = {
     "chained, its own threads": "chained",
+    "chained, one thread each": "chained",
     PER_QUALITY: "split",
     **ONE_CORE,
 }  # not looked at twice

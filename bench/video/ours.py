@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.video.ffmpeg_ladders import PRESET, SEGMENT_SECONDS
 from mediamill.processors.contract import ProcessorInput
 from mediamill.processors.transcode import attempt
 from mediamill.processors.transcode.pictures import make_pictures
 from mediamill.processors.transcode.processor import TranscodeProcessor
 
+PRESET, SEGMENT_SECONDS = (
+    "veryfast",
+    4,
+)  # here, because this process must import nothing but what a worker does
 PAYLOAD = {"preset": PRESET, "segment_seconds": SEGMENT_SECONDS, "encoder": "libx264"}
 FACTS = ".facts"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from bench.video.ffmpeg_ladders import SEGMENT_SECONDS
 from bench.video.ladders import clip_rungs
+from bench.video.ours import SEGMENT_SECONDS
 from bench.video.programs import Spent, await_end, measure
 from bench.video.quality import count_frames
 

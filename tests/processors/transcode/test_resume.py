@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mediamill.media.hls import Segment
 from mediamill.processors.transcode.encoders import Setup, open_encoder
+from mediamill.processors.transcode.quality import Quality
 from tests.processors.transcode.attempts import Crash, Home, state_of
 from tests.processors.transcode.clips import FIRST_TICK, SOUND_RATE, TICK_SECONDS, Film, make_clip, number_of
 
@@ -197,3 +199,12 @@ def test_pictures_at_odd_times_are_resumed_as_exactly(home: Home, tmp_path: Path
     shown = [(number, ticks * 1000 // 16_000) for number, ticks in seen(home, "360p")]
     assert shown[:12] == [*enumerate(ticks[:8]), (7, 2000), (7, 3000), (7, 4000), (8, 4400)]
     assert shown[-1] == (11, 4800)
+
+
+def test_the_first_missing_segment_is_told_while_another_thread_adds_one() -> None:
+    class GrowsMeanwhile(dict[int, Segment]):
+        def __len__(self) -> int:
+            return super().__len__() - 1
+
+    segment = Segment("720p-00000.m4s", 4.0, 1)
+    assert Quality("720p", segments=GrowsMeanwhile({0: segment, 1: segment})).first_missing == 2

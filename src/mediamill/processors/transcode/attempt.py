@@ -61,7 +61,7 @@ class Attempt:
         self._request = Request.read(given.payload)
         self._kept = dict(self._request.usable(given.kept))
         self._progress = Progress(given.report)
-        self._threads = len(os.sched_getaffinity(0))
+        self._cores = len(os.sched_getaffinity(0))
         self._files = {name: int(facts.get("bytes") or 0) for name, facts in self._kept.items()}
         self._texts: dict[str, str] = {}
         self._warnings: list[str] = []
@@ -75,7 +75,8 @@ class Attempt:
         lined_up = line_up(facts, self._request, self._kept)
         self._warnings += lined_up.warnings
         sound = self._kept_sound()
-        with PictureSource(path, facts.media.mime_type, self._threads, facts.sound_starts) as source:
+        threads = self._share(len(lined_up.rungs))
+        with PictureSource(path, facts.media.mime_type, threads, facts.sound_starts) as source:
             expected = facts.duration_seconds / float(self._request.segment_seconds)
             self._progress.expect(lined_up.qualities, sound if facts.has_sound else None, expected)
             self._progress.tell_segment()
@@ -85,6 +86,10 @@ class Attempt:
         self._check_failures(lined_up)
         self._finish(lined_up, sound, facts)
         return ProcessorOutput(self._result(facts, lined_up, sound))
+
+    def _share(self, rungs: int) -> int:
+        """Threads for the decoder and for each encoder. They run side by side: more than the cores cost more in all."""
+        return max(1, self._cores // rungs)
 
     def _check_file(self) -> Path:
         path = self._given.file
@@ -136,14 +141,14 @@ class Attempt:
         clock = source.clockwork
         borders = Borders(clock.timescale, self._request.segment_seconds, clock.frame_seconds)
         encoders = [
-            self._encoder(rung, lined_up.of(rung.name), source, facts, len(lined_up.rungs))
+            self._encoder(rung, lined_up.of(rung.name), source, facts, self._share(len(lined_up.rungs)))
             for rung in lined_up.rungs
         ]
         kept = [find_kept(self._kept, rung.name) for rung in lined_up.rungs]
         for encoder, had in zip(encoders, kept, strict=True):
             if encoder.quality.is_open:
                 encoder.prepare(had.init)
-        chain = Chain(facts, lined_up.rungs, self._threads, self._given.folder)
+        chain = Chain(facts, lined_up.rungs, self._cores, self._given.folder)
         walk = Walk(source, borders, chain, encoders, self._progress.tell_segment)
         walk.run(interlaced=facts.interlaced, can_seek=all(one.can_seek for one in kept))
         for encoder in encoders:
@@ -152,7 +157,7 @@ class Attempt:
         self._warn_of_damage(source, walk, facts)
 
     def _encoder(
-        self, rung: Rung, quality: Quality, source: PictureSource, facts: SourceFacts, rungs: int
+        self, rung: Rung, quality: Quality, source: PictureSource, facts: SourceFacts, threads: int
     ) -> QualityEncoder:
         before = find_kept(self._kept, rung.name).init or {}
         clock = source.clockwork
@@ -166,7 +171,7 @@ class Attempt:
             max_rate=rung.max_rate,
             timescale=clock.timescale,
             frame_rate=1 / clock.frame_seconds / one_of(float(1 / clock.frame_seconds)),
-            threads=max(1, min(self._threads // rungs, FEW_THREADS if few else MOST_THREADS)),
+            threads=min(threads, FEW_THREADS if few else MOST_THREADS),
             colours=facts.colours,
         )
         return QualityEncoder(quality, setup, self._open_encoder, self._store)

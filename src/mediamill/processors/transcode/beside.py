@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 
 from mediamill.processors.transcode.quality import Quality, QualityEncoder
 
-AHEAD = 4  # pictures that may wait for one encoder: they take memory
+AHEAD = 2  # pictures that may wait for one encoder: they take memory, and room in the processor's cache
 
 
 class Beside:

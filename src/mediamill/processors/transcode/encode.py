@@ -19,6 +19,9 @@ from mediamill.processors.transcode.deinterlace import deinterlace
 from mediamill.processors.transcode.quality import QualityEncoder
 from mediamill.processors.transcode.timeline import Borders, Shown
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h of the GNU C library has them
+MOST_HELD_BYTES = 1 << 30
+
 
 class Walk:
     """Goes through the pictures once. `end_ticks`: where they end."""
@@ -41,6 +44,8 @@ class Walk:
     def run(self, *, interlaced: bool, can_seek: bool) -> None:
         """From the first segment that any quality misses to the end of the source."""
         self._encoders = [Beside(one, self._tell_segment) for one in self._making]
+        if not any(one.is_large for one in self._encoders):
+            hold_on_to_memory()
         try:
             self._run(interlaced=interlaced, can_seek=can_seek)
         finally:
@@ -107,6 +112,13 @@ class Walk:
                 quality.state = "completed"
             else:
                 quality.fail(ValueError(f"segment {quality.first_missing} of {count} is missing"))
+
+
+def hold_on_to_memory() -> None:
+    """Every segment has encoders of its own: what one has freed is for the next, without going through the kernel."""
+    with contextlib.suppress(AttributeError, OSError):
+        for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
+            ctypes.CDLL(None).mallopt(option, MOST_HELD_BYTES)
 
 
 def give_back_memory() -> None:

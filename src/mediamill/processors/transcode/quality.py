@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 import av
@@ -60,8 +61,8 @@ class Quality:
 
     @property
     def first_missing(self) -> int:
-        """Where its work begins."""
-        return next(index for index in range(len(self.segments) + 1) if index not in self.segments)
+        """Where its work begins; also asked while another thread adds one."""
+        return next(index for index in count() if index not in self.segments)
 
     @property
     def seconds(self) -> float:
