@@ -1,4 +1,5 @@
-"""Files that processors made, kept as long as their job can be looked up: `derivatives/<id mod 1000>/<id>-<token>/`.
+"""Files that processors made, kept as long as their job can be looked up: `derivatives/<id mod 1000>/<id>-<token>/`;
+or, if the payload names a `home`, beside it: `<home>-<id>-<token>/`, where its owner keeps or removes them.
 
 They are moved there before the job is settled, under the claim's own token: whoever lost the claim leaves a folder
 that no result names, and the sweep removes it.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -21,10 +24,15 @@ from mediamill.engine.watch import results_of
 
 FOLDER = "derivatives"
 BATCH = 1_000
+_HOME = re.compile(r"libraries/[0-9]{3}/[0-9]{1,19}")
 
 
 def home_of(job: ClaimedJob) -> PurePosixPath:
     """The folder of this claim, relative to the data folder."""
+    if '"home"' in job.payload_json:
+        home = json.loads(job.payload_json).get("home")
+        if isinstance(home, str) and _HOME.fullmatch(home):
+            return PurePosixPath(f"{home}-{job.id}-{job.token}")
     return PurePosixPath(FOLDER, f"{job.id % 1000:03}", f"{job.id}-{job.token}")
 
 

@@ -1,4 +1,4 @@
-"""Which file a job is about, as its payload says: a staged one, one of the data folder, or any by its path."""
+"""Which file a job is about, as its payload says: a staged one, one of the data folder or of a library, or any."""
 
 from __future__ import annotations
 
@@ -9,18 +9,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mediamill.errors import GiveUpError
+from mediamill.errors import GiveUpError, RetryLaterError
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.failed import put_aside
+from mediamill.staging.file_names import to_bytes
 
 _GUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
-_DATA = re.compile(r"[0-9a-z_-]{1,64}(/[0-9a-z_-]{1,64}){1,5}")  # no dots: it cannot leave the data folder
+_NAME = r"[0-9a-z_-][0-9a-z_.-]{0,63}"
+_DATA = re.compile(rf"{_NAME}(/{_NAME}){{1,5}}")  # no name begins with a dot: it cannot leave the data folder
 
 
 class BadFileReferenceError(GiveUpError):
-    """The payload's `file` must be {"staged": guid}, {"data": name}, {"path": absolute path} or {"path_base64": …}."""
+    """The payload's `file` must be {"staged": guid}, {"data": name}, {"root": folder, "inside": path},
+    {"path": absolute path} or {"path_base64": …}."""
 
     code = "bad_file_reference"
+
+
+class RootAwayError(RetryLaterError):
+    """The folder of a library is not there."""
+
+    code = "library_away"
+    TEXT = "the library's folder is not there"
 
 
 def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
@@ -32,6 +42,8 @@ def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
             return _staged(data_folder, guid)
         case {"data": str(name)} if _DATA.fullmatch(name):
             return data_folder / name
+        case {"root": str(root), "inside": str(inside)}:
+            return _inside(root, inside)
         case {"path": str(path)} if path.startswith("/") and "\0" not in path:
             return Path(path)
         case {"path_base64": str(text)}:
@@ -54,6 +66,23 @@ def _staged(data_folder: Path, guid: str) -> Path:
     """Where it was put; or, for one that is tried once more, where it was put aside."""
     staged, aside = staging_folder(data_folder) / guid, failed_folder(data_folder) / guid
     return aside if not staged.exists() and aside.exists() else staged
+
+
+def _inside(root: str, inside: str) -> Path:
+    """A file below a folder that is not ours, by no link: what was a file when it was found may be a link now."""
+    try:
+        folder, parts = os.fsencode(root), to_bytes(inside).split(b"/")
+    except ValueError:
+        raise BadFileReferenceError from None
+    if not folder.startswith(b"/") or b"\0" in folder or any(part in (b"", b".", b"..") for part in parts):
+        raise BadFileReferenceError
+    top = Path(root)
+    if not top.is_dir():
+        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
+    path = top.resolve().joinpath(*map(os.fsdecode, parts))
+    if path.resolve() != path:
+        raise BadFileReferenceError("a link stands in the way of the file")
+    return path
 
 
 def _decode(text: str) -> bytes:

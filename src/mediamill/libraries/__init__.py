@@ -1,0 +1,1 @@
+"""Read-only libraries of photos and videos: scanned, milled, found."""

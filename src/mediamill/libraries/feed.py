@@ -1,0 +1,151 @@
+"""From assets that wait to jobs: so many at a time that workers never wait, and so few that the queue stays small.
+
+Millions of assets are not millions of jobs. An asset names the job that it has; one that has none and waits is taken
+next, in the order in which it was found. Pausing, emptying or changing a library touches the few that are at hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from asyncpg import Record
+
+from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.model import NewJob, Priority
+from mediamill.libraries.model import IMAGE, TAG, VIDEO, home_of_asset, output_folder, owner_of
+from mediamill.libraries.store import queries
+from mediamill.libraries.taggers import Taggers, looks_left, read_taggers
+from mediamill.settings import Settings
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 1.0
+REACH_SECONDS = 5.0  # a folder on a network that does not answer for so long is away
+AT_HAND = {"image": 1000, "video": 20, "tag": 200}  # jobs of each library
+STATUS_FED = {"image": "pending", "video": "extracting", "tag": "analyzing"}
+
+
+async def feed_forever(database: Database, enqueuer: Enqueuer, settings: Settings) -> None:
+    """For the server; several servers may do it at once."""
+    while True:
+        try:
+            await feed_libraries(database, enqueuer, settings)
+        except LOST as error:
+            log.debug("feeding libraries: the database is away: %s", error)
+        except Exception:
+            log.exception("feeding libraries failed")
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+async def feed_libraries(database: Database, enqueuer: Enqueuer, settings: Settings) -> int:
+    """Fill up to what should be at hand; how many jobs."""
+    async with database.connection() as connection:
+        libraries = await queries.feedable.rows(connection)
+        at_hand = {
+            (row["library"], row["work"]): row["jobs"] for row in await queries.at_hand.rows(connection)
+        }
+    total = 0
+    for library in libraries:
+        reachable: bool | None = None
+        for work, most in AT_HAND.items():
+            room = most - at_hand.get((library["number"], work), 0)
+            if room < most / 2:
+                continue
+            if work != "tag" and reachable is None:
+                reachable = await _is_there(library["absolute_path"])
+            if work == "tag" or reachable:
+                async with database.transaction() as connection:
+                    total += await _feed(connection, enqueuer, settings, library, work, room)
+    return total
+
+
+async def forget_lost_jobs(database: Database) -> int:
+    """Assets whose job was purged wait again; how many."""
+    async with database.transaction() as connection:
+        return len(await queries.forget_lost_jobs.rows(connection))
+
+
+async def _feed(
+    connection: Connection, enqueuer: Enqueuer, settings: Settings, library: Record, work: str, room: int
+) -> int:
+    number = library["number"]
+    if work != "tag":
+        waiting = await queries.take_waiting.rows(
+            connection, library=number, type=work, status="pending", amount=room
+        )
+        make = _image_job if work == "image" else _video_job
+        jobs = [make(library, row) for row in waiting]
+        if work == "video":
+            ids = [row["id"] for row in waiting]
+            for statement in (queries.drop_scenes, queries.drop_frames, queries.drop_active_states):
+                await statement.run(connection, ids=ids)
+    else:
+        waiting, jobs = await _tag_jobs(connection, settings, library, room)
+    if not jobs:
+        return 0
+    made = await enqueuer.enqueue_jobs(connection, jobs)
+    ids = [row["id"] for row in waiting]
+    await queries.note_fed.run(connection, ids=ids, jobs=made, status=STATUS_FED[work])
+    return len(jobs)
+
+
+def _image_job(library: Record, asset: Record) -> NewJob:
+    payload = {
+        "file": {"root": library["absolute_path"], "inside": asset["rel_path"]},
+        "home": home_of_asset(asset["id"]),
+        "ignore_previews": library["ignore_previews"],
+    }
+    return _job(IMAGE, library, asset, payload)
+
+
+def _video_job(library: Record, asset: Record) -> NewJob:
+    payload = {
+        "file": {"root": library["absolute_path"], "inside": asset["rel_path"]},
+        "mode": json.loads(library["sampling_policy"]).get("mode", "scenes"),
+        "sampling_limit": library["sampling_limit"],
+    }
+    return _job(VIDEO, library, asset, payload)
+
+
+async def _tag_jobs(
+    connection: Connection, settings: Settings, library: Record, room: int
+) -> tuple[list[Record], list[NewJob]]:
+    taggers = await read_taggers(connection, settings, library["target_tagger_id"])
+    waiting: list[Record] = []
+    for kind in ("image", "video"):
+        left = room - len(waiting)
+        waiting += await queries.take_waiting.rows(
+            connection, library=library["number"], type=kind, status="proxied", amount=left
+        )
+    looks = await looks_left(connection, waiting, taggers)
+    return waiting, [_tag_job(library, asset, taggers, looks[asset["id"]]) for asset in waiting]
+
+
+def _tag_job(library: Record, asset: Record, taggers: Taggers, looks: Sequence[dict[str, Any]]) -> NewJob:
+    payload = {
+        "file": {"data": str(output_folder(asset["id"], asset["output"]))},
+        **taggers.as_payload(),
+        "looks": list(looks),
+    }
+    return _job(TAG, library, asset, payload)
+
+
+def _job(kind: str, library: Record, asset: Record, payload: dict[str, Any]) -> NewJob:
+    return NewJob(
+        kind, payload, owner=owner_of(library["number"]), subject_id=str(asset["id"]), priority=Priority.LOW
+    )
+
+
+async def _is_there(path: str) -> bool:
+    """Is the folder of a library to be seen? One that is not mounted costs nobody an attempt."""
+    try:
+        async with asyncio.timeout(REACH_SECONDS):
+            return await asyncio.to_thread(os.path.isdir, path)
+    except TimeoutError:
+        return False

@@ -1,0 +1,158 @@
+"""The job kinds of libraries, and how an asset moves with its job: always in the job's own transaction."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mediamill.db.connection import Connection
+from mediamill.engine.kinds import JobKind
+from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.libraries.model import (
+    ERROR_CHARACTERS,
+    IMAGE,
+    MOST_RETRIES,
+    TAG,
+    VIDEO,
+    home_of_asset,
+)
+from mediamill.libraries.store import queries
+from mediamill.libraries.tagging import keep_looks, note_looks
+from mediamill.libraries.video_output import keep_scene, keep_videos
+from mediamill.settings import Settings
+from mediamill.staging.inputs import RootAwayError
+
+PREVIEW = "preview.webp"
+FACTS_CHARACTERS = 20_000
+AGAIN = {IMAGE: "pending", VIDEO: "pending", TAG: "proxied"}  # where an asset goes back to
+
+
+def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
+    """The kinds that processors run, for a process with these settings."""
+    data: Path = settings.data_folder
+    return (
+        JobKind(
+            IMAGE,
+            on_completed=keep_images,
+            on_failed=give_up,
+            on_released=note_retry,
+            local=True,
+            description="Reads an image of a library once, and makes its preview and thumbnail.",
+        ),
+        JobKind(
+            VIDEO,
+            on_completed=partial(keep_videos, data),
+            on_failed=give_up,
+            on_released=note_retry,
+            on_progress=keep_scene,
+            keeps_files=True,
+            local=True,
+            description="Reads a video of a library once: thumbnail, head clip, and its scenes or sampled frames. "
+            "Every scene is kept as soon as it ends, so that another worker can go on from there.",
+        ),
+        JobKind(
+            TAG,
+            on_completed=keep_looks,
+            on_failed=give_up,
+            on_released=note_retry,
+            on_progress=note_looks,
+            local=True,
+            description="Looks at the preview of an image or the frames of a video: description, tags, and vectors "
+            "for finding it by meaning and by look. The source is not read again.",
+        ),
+    )
+
+
+async def keep_images(connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Proxied, many by one statement. An asset that has another job by now is left alone."""
+    made = [one for one in map(_read_image, jobs) if one is not None]
+    if made:
+        names = ("ids", "jobs", "outputs", "widths", "heights", "facts", "digests", "taken")
+        columns = dict(zip(names, map(list, zip(*made, strict=True)), strict=True))
+        await queries.keep_images.rows(connection, **columns)
+    lost = [job for job in jobs if _read_image(job) is None]
+    if lost:
+        await give_up(connection, lost)
+
+
+async def note_retry(connection: Connection, jobs: Sequence[Moved]) -> None:
+    """It will be tried again; jobs that were handed back without an error count nothing."""
+    failed = [job for job in jobs if job.error]
+    if failed:
+        await queries.note_retries.run(
+            connection,
+            ids=[id_of(job) for job in failed],
+            jobs=[job.job_id for job in failed],
+            errors=[_error_of(job) for job in failed],
+            counted=[0 if RootAwayError.TEXT in (job.error or "") else 1 for job in failed],
+        )
+
+
+async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Failed for good: poisoned if that took all its tries; waiting again if only its folder was away."""
+    statuses = []
+    for job in jobs:
+        if RootAwayError.TEXT in (job.error or ""):
+            statuses.append(AGAIN[job.kind])
+        else:
+            statuses.append("poisoned" if job.attempts > MOST_RETRIES else "failed")
+    await queries.give_up.run(
+        connection,
+        ids=[id_of(job) for job in jobs],
+        jobs=[job.job_id for job in jobs],
+        errors=[_error_of(job) for job in jobs],
+        statuses=statuses,
+    )
+
+
+def _read_image(job: Moved) -> tuple[Any, ...] | None:
+    """The columns of a result, which may be anybody's: None if it makes no sense."""
+    result = job.result if isinstance(job.result, Mapping) else {}
+    files, digest = result.get("files"), result.get("digest")
+    path = files.get(PREVIEW, {}).get("path") if isinstance(files, Mapping) else None
+    own = re.fullmatch(rf"{home_of_asset(id_of(job))}-({job.job_id}-\d+)/{PREVIEW}", str(path))
+    if own is None or not re.fullmatch(r"[0-9a-f]{64}", str(digest)):
+        return None
+    return (
+        id_of(job),
+        job.job_id,
+        own[1],
+        _size(result.get("width")),
+        _size(result.get("height")),
+        facts_text(result.get("facts")),
+        digest,
+        read_time(result.get("taken_at")),
+    )
+
+
+def facts_text(facts: Any) -> str:
+    """Facts as JSON; too many are none."""
+    text = json.dumps(facts if isinstance(facts, Mapping) else {}).replace("\\u0000", "")
+    return text if len(text) <= FACTS_CHARACTERS else "{}"
+
+
+def read_time(text: Any) -> datetime | None:
+    """When it was taken, with a time zone; None if that makes no sense."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment.astimezone() if 1800 < moment.year < 2200 else None
+
+
+def id_of(job: Moved | ClaimedJob) -> int:
+    """The asset that a job is about; 0, which is none, if it is about nothing."""
+    return int(job.subject_id) if job.subject_id and job.subject_id.isdecimal() else 0
+
+
+def _size(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 < value < 10_000_000 else None
+
+
+def _error_of(job: Moved) -> str:
+    return (job.error or job.reason or "failed")[:ERROR_CHARACTERS]

@@ -1,0 +1,142 @@
+"""What a video's job makes: scenes while it runs, each with the progress that it is; the rest at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mediamill.db.connection import Connection
+from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.libraries.model import output_folder
+from mediamill.libraries.store import queries
+from mediamill.staging.kept import forget_kept, kept_folder, list_kept
+
+REASONS = ("phash", "temporal", "forced")
+MOST_FRAMES = 10_000
+STATE_CHARACTERS = 20_000
+_FRAME = re.compile(r"(scene-\d{5}|frame-\d{9})\.jpg")
+
+
+def output_of(job_id: int) -> str:
+    """A video's output is of its job, whichever attempt made which part."""
+    return f"{job_id}-0"
+
+
+async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
+    """A scene has ended: its row, and the state of the one that is open now. Both or neither."""
+    scene, active = parts.get("scene"), parts.get("active")
+    asset_id = int(job.subject_id) if (job.subject_id or "").isdecimal() else 0
+    asset = await queries.lock_asset.row(connection, id=asset_id)
+    if asset is None or asset["job_id"] != job.id or not isinstance(scene, Mapping):
+        return
+    file = str(scene.get("file"))
+    if scene.get("keep_reason") not in REASONS or not _FRAME.fullmatch(file):
+        return
+    await queries.put_scene.run(
+        connection,
+        asset_id=asset_id,
+        number=int(scene["number"]),
+        start_ts=float(scene["start_seconds"]),
+        end_ts=float(scene["end_seconds"]),
+        sharpness=float(scene["sharpness"]),
+        keep_reason=scene["keep_reason"],
+        rep_frame_path=str(output_folder(asset_id, output_of(job.id)) / file),
+    )
+    state = json.dumps(active)
+    if not isinstance(active, Mapping) or len(state) > STATE_CHARACTERS:
+        await queries.drop_active_states.run(connection, ids=[asset_id])
+        return
+    await queries.put_active_state.run(
+        connection,
+        asset_id=asset_id,
+        anchor_phash=str(active.get("anchor_phash"))[:32],
+        scene_start_ts=float(active["scene_start_ts"]),
+        best_pts=active.get("current_best_pts"),
+        best_sharpness=active.get("current_best_sharpness"),
+        state=state,
+    )
+
+
+async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Proxied: the files are put in place by one rename, and the row says where."""
+    for job in jobs:
+        asset_id = int(job.subject_id) if (job.subject_id or "").isdecimal() else 0
+        asset = await queries.lock_asset.row(connection, id=asset_id)
+        if asset is None or asset["job_id"] != job.job_id:  # erased, or changed meanwhile: swept later
+            await forget_kept(connection, [job.job_id])
+            continue
+        await _keep_video(data_folder, connection, asset_id, job)
+
+
+async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, job: Moved) -> None:
+    result = job.result if isinstance(job.result, Mapping) else {}
+    folder = output_folder(asset_id, output_of(job.job_id))
+    await asyncio.to_thread(_bring_back, kept_folder(data_folder, job.job_id), data_folder / folder)
+    names = {one.name for one in await list_kept(connection, data_folder, job.job_id)}
+    for frame in list(result.get("frames") or ())[:MOST_FRAMES]:
+        if _FRAME.fullmatch(str(frame["file"])) and frame["file"] in names:
+            await queries.put_frame.run(
+                connection,
+                asset_id=asset_id,
+                timestamp_ms=int(frame["timestamp_ms"]),
+                is_keyframe=bool(frame["is_keyframe"]),
+                frame_path=str(folder / frame["file"]),
+            )
+    await queries.drop_active_states.run(connection, ids=[asset_id])
+    await queries.keep_video.run(
+        connection,
+        id=asset_id,
+        output=output_of(job.job_id),
+        width=_count(result.get("width")),
+        height=_count(result.get("height")),
+        duration_seconds=_seconds(result.get("duration_seconds")),
+        facts=json.dumps(result.get("facts") or {}).replace("\\u0000", ""),
+        digest=str(result.get("digest") or ""),
+        preview=str(folder / "clip.mp4") if "clip.mp4" in names else None,
+        segmentation_version=result.get("segmentation_version"),
+        taken_at=_time(result.get("taken_at")),
+    )
+    await forget_kept(connection, [job.job_id])
+    await asyncio.to_thread(_put_in_place, kept_folder(data_folder, job.job_id), data_folder / folder)
+
+
+def _bring_back(kept: Path, target: Path) -> None:
+    """The completion of this job was cut off after the rename."""
+    if target.is_dir() and not kept.exists():
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.rename(kept)
+
+
+def _put_in_place(kept: Path, target: Path) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.exists():
+        shutil.rmtree(target)
+    kept.rename(target)
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 < value < 1_000_000 else None
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else None
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment.astimezone() if 1800 < moment.year < 2200 else None

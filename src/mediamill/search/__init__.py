@@ -1,0 +1,1 @@
+"""What can be found, and finding it: by words, by meaning and by look."""
