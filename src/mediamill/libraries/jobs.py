@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine.kinds import JobKind
-from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.engine.model import Moved
 from mediamill.libraries.model import (
     ERROR_CHARACTERS,
     IMAGE,
     MOST_RETRIES,
     TAG,
     VIDEO,
+    facts_text,
     home_of_asset,
+    id_of,
+    read_time,
 )
 from mediamill.libraries.store import queries
 from mediamill.libraries.tagging import keep_looks, note_looks
@@ -28,7 +29,6 @@ from mediamill.settings import Settings
 from mediamill.staging.inputs import RootAwayError
 
 PREVIEW = "preview.webp"
-FACTS_CHARACTERS = 20_000
 AGAIN = {IMAGE: "pending", VIDEO: "pending", TAG: "proxied"}  # where an asset goes back to
 
 
@@ -86,7 +86,7 @@ async def note_retry(connection: Connection, jobs: Sequence[Moved]) -> None:
     if failed:
         await queries.note_retries.run(
             connection,
-            ids=[id_of(job) for job in failed],
+            ids=[id_of(job.subject_id) for job in failed],
             jobs=[job.job_id for job in failed],
             errors=[_error_of(job) for job in failed],
             counted=[0 if RootAwayError.TEXT in (job.error or "") else 1 for job in failed],
@@ -103,7 +103,7 @@ async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
             statuses.append("poisoned" if job.attempts > MOST_RETRIES else "failed")
     await queries.give_up.run(
         connection,
-        ids=[id_of(job) for job in jobs],
+        ids=[id_of(job.subject_id) for job in jobs],
         jobs=[job.job_id for job in jobs],
         errors=[_error_of(job) for job in jobs],
         statuses=statuses,
@@ -115,11 +115,11 @@ def _read_image(job: Moved) -> tuple[Any, ...] | None:
     result = job.result if isinstance(job.result, Mapping) else {}
     files, digest = result.get("files"), result.get("digest")
     path = files.get(PREVIEW, {}).get("path") if isinstance(files, Mapping) else None
-    own = re.fullmatch(rf"{home_of_asset(id_of(job))}-({job.job_id}-\d+)/{PREVIEW}", str(path))
+    own = re.fullmatch(rf"{home_of_asset(id_of(job.subject_id))}-({job.job_id}-\d+)/{PREVIEW}", str(path))
     if own is None or not re.fullmatch(r"[0-9a-f]{64}", str(digest)):
         return None
     return (
-        id_of(job),
+        id_of(job.subject_id),
         job.job_id,
         own[1],
         _size(result.get("width")),
@@ -128,26 +128,6 @@ def _read_image(job: Moved) -> tuple[Any, ...] | None:
         digest,
         read_time(result.get("taken_at")),
     )
-
-
-def facts_text(facts: Any) -> str:
-    """Facts as JSON; too many are none."""
-    text = json.dumps(facts if isinstance(facts, Mapping) else {}).replace("\\u0000", "")
-    return text if len(text) <= FACTS_CHARACTERS else "{}"
-
-
-def read_time(text: Any) -> datetime | None:
-    """When it was taken, with a time zone; None if that makes no sense."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment.astimezone() if 1800 < moment.year < 2200 else None
-
-
-def id_of(job: Moved | ClaimedJob) -> int:
-    """The asset that a job is about; 0, which is none, if it is about nothing."""
-    return int(job.subject_id) if job.subject_id and job.subject_id.isdecimal() else 0
 
 
 def _size(value: Any) -> int | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import PurePosixPath
+from typing import Any
 
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
@@ -20,6 +24,7 @@ TYPES = ("image", "video")
 MODES = ("scenes", "windows")
 MOST_RETRIES = 5  # failures in a row; one more poisons the asset
 NAME_CHARACTERS, SLUG_CHARACTERS, ERROR_CHARACTERS = 200, 64, 500
+FACTS_CHARACTERS = 20_000
 SHARDS = 1000
 FOLDER = "libraries"
 
@@ -61,6 +66,26 @@ def make_slug(name: str) -> str:
     if not slug:
         raise BadLibraryError(f"{name!r} makes no short name", fix="use some Latin letters or digits")
     return slug
+
+
+def id_of(subject_id: str | None) -> int:
+    """The asset that a job is about; 0, which is none, if it is about nothing."""
+    return int(subject_id) if subject_id and subject_id.isdecimal() else 0
+
+
+def facts_text(facts: Any) -> str:
+    """What a processor found out, as JSON; too much is nothing."""
+    text = json.dumps(facts if isinstance(facts, Mapping) else {}).replace("\\u0000", "")
+    return text if len(text) <= FACTS_CHARACTERS else "{}"
+
+
+def read_time(text: Any) -> datetime | None:
+    """When it was taken, with a time zone; None if that makes no sense."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment.astimezone() if 1800 < moment.year < 2200 else None
 
 
 def owner_of(number: int) -> str:

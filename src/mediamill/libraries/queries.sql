@@ -128,3 +128,59 @@ update assets set status = 'proxied', job_id = null, retry_count = 0, error = nu
     shown_at = coalesce(:taken_at, to_timestamp(mtime_ns / 1e9)),
     search_vector = findable(description, tags, rel_path, null)
 where id = :id;
+
+-- name: find_tagger
+select id, name, engine from ai_models where id = :id and task = 'vision';
+
+-- name: moments_left
+-- Scenes and frames that this tagger has not looked at, in the order of time, so many for each video.
+select asset_id, "of", id, path from (
+    select m.*, row_number() over (partition by asset_id order by at) as place from (
+        select asset_id, 'scene' as "of", id, rep_frame_path as path, start_ts as at, tags_model_id from video_scenes
+        where asset_id = any (:ids::bigint[])
+        union all
+        select asset_id, 'frame', id, frame_path, timestamp_ms / 1000.0, tags_model_id from video_frames
+        where asset_id = any (:ids::bigint[])) m
+    where tags_model_id is distinct from :tagger) ordered
+where place <= :most;
+
+-- name: lock_tagged
+select id, library, type, job_id from assets where id = :id for update;
+
+-- name: tag_asset
+update assets set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    search_vector = findable(:description, :tags::jsonb, rel_path, :words)
+where id = :id and id = :asset_id returning id;
+
+-- name: tag_scene
+update video_scenes set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    metadata = coalesce(metadata, '{}') || jsonb_build_object('text', :words::text),
+    search_vector = findable(:description, :tags::jsonb, null, :words)
+where id = :id and asset_id = :asset_id returning id;
+
+-- name: tag_frame
+update video_frames set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    search_vector = findable(:description, :tags::jsonb, null, :words)
+where id = :id and asset_id = :asset_id returning id;
+
+-- name: sum_up_video!
+-- A video is tagged with what is in its scenes and frames, each label with its best score.
+with labels as (
+    select tag ->> 'label' as label, max((tag ->> 'score')::float8) as score from (
+        select tags from video_scenes where asset_id = :id and tags_model_id = :tagger
+        union all select tags from video_frames where asset_id = :id and tags_model_id = :tagger) m,
+        jsonb_array_elements(m.tags) tag
+    group by 1 order by 2 desc nulls last limit 30
+), summed as (
+    select jsonb_agg(jsonb_build_object('label', label, 'score', score) order by score desc nulls last) as tags from labels
+)
+update assets a set tags = s.tags, search_vector = findable(a.description, s.tags, a.rel_path, null)
+from summed s where a.id = :id and s.tags is not null;
+
+-- name: finish_tagging!
+update assets a set job_id = null, retry_count = 0, error = null,
+    tags_model_id = case when more then a.tags_model_id else :tagger end,
+    status = case when more then 'proxied' else 'completed' end
+from (select exists (select from video_scenes where asset_id = :id and tags_model_id is distinct from :tagger)
+    or exists (select from video_frames where asset_id = :id and tags_model_id is distinct from :tagger) as more) left_over
+where a.id = :id;

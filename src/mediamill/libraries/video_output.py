@@ -8,13 +8,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
-from mediamill.libraries.model import output_folder
+from mediamill.libraries.model import facts_text, id_of, output_folder, read_time
 from mediamill.libraries.store import queries
 from mediamill.staging.kept import forget_kept, kept_folder, list_kept
 
@@ -32,7 +31,7 @@ def output_of(job_id: int) -> str:
 async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
     """A scene has ended: its row, and the state of the one that is open now. Both or neither."""
     scene, active = parts.get("scene"), parts.get("active")
-    asset_id = int(job.subject_id) if (job.subject_id or "").isdecimal() else 0
+    asset_id = id_of(job.subject_id)
     asset = await queries.lock_asset.row(connection, id=asset_id)
     if asset is None or asset["job_id"] != job.id or not isinstance(scene, Mapping):
         return
@@ -67,7 +66,7 @@ async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str
 async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
     """Proxied: the files are put in place by one rename, and the row says where."""
     for job in jobs:
-        asset_id = int(job.subject_id) if (job.subject_id or "").isdecimal() else 0
+        asset_id = id_of(job.subject_id)
         asset = await queries.lock_asset.row(connection, id=asset_id)
         if asset is None or asset["job_id"] != job.job_id:  # erased, or changed meanwhile: swept later
             await forget_kept(connection, [job.job_id])
@@ -97,11 +96,11 @@ async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, 
         width=_count(result.get("width")),
         height=_count(result.get("height")),
         duration_seconds=_seconds(result.get("duration_seconds")),
-        facts=json.dumps(result.get("facts") or {}).replace("\\u0000", ""),
+        facts=facts_text(result.get("facts")),
         digest=str(result.get("digest") or ""),
         preview=str(folder / "clip.mp4") if "clip.mp4" in names else None,
         segmentation_version=result.get("segmentation_version"),
-        taken_at=_time(result.get("taken_at")),
+        taken_at=read_time(result.get("taken_at")),
     )
     await forget_kept(connection, [job.job_id])
     await asyncio.to_thread(_put_in_place, kept_folder(data_folder, job.job_id), data_folder / folder)
@@ -132,11 +131,3 @@ def _count(value: Any) -> int | None:
 
 def _seconds(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else None
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment.astimezone() if 1800 < moment.year < 2200 else None

@@ -1,0 +1,64 @@
+"""Vectors: one for each thing and model."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import numpy as np
+
+from mediamill.db.connection import Connection
+from mediamill.errors import InvalidError
+from mediamill.processors.models.names import ModelName
+from mediamill.search.store import queries
+
+MOST_DIMENSIONS = 4000
+
+
+class BadVectorError(InvalidError):
+    """That is no vector."""
+
+    code = "bad_vector"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a vector is of: an asset or one of its scenes or frames, or an entry."""
+
+    asset_id: int | None = None
+    scene_id: int | None = None
+    frame_id: int | None = None
+    entry_id: int | None = None
+    library: int | None = None
+
+
+async def ensure_model(connection: Connection, model: ModelName) -> int:
+    """The id of a model, which may be new."""
+    return int(
+        await queries.ensure_model.value(
+            connection, name=model.name, task=model.task, engine=model.engine, dimensions=model.dimensions
+        )
+    )
+
+
+async def put_vector(connection: Connection, model_id: int, subject: Subject, vector: str) -> None:
+    """In place of the one that this model made before. `vector`: base64 of float16, little-endian."""
+    names = ("asset_id", "scene_id", "frame_id", "entry_id")
+    places = {name: getattr(subject, name) for name in names}
+    await queries.drop_vectors.run(connection, model_id=model_id, **places)
+    await queries.put_vector.run(
+        connection, model_id=model_id, library=subject.library, **places, v=vector_text(vector)
+    )
+
+
+def vector_text(packed: str) -> str:
+    """As the database reads it."""
+    try:
+        raw = base64.b64decode(packed, validate=True)
+        numbers = np.frombuffer(raw, "<f2")
+    except (binascii.Error, ValueError, TypeError):
+        raise BadVectorError from None
+    if not 0 < len(numbers) <= MOST_DIMENSIONS or not np.isfinite(numbers).all():
+        raise BadVectorError
+    return "[" + ",".join(f"{number:.5g}" for number in numbers.tolist()) + "]"
