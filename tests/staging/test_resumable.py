@@ -246,15 +246,17 @@ async def test_a_disk_that_gets_full_keeps_what_it_has(
 ) -> None:
     written, really_write = 0, os.write
 
-    def write(descriptor: int, piece: Any) -> int:
+    def write(descriptor: int, pieces: Any) -> int:
         nonlocal written
         if written >= 2 * MEGABYTE:
             raise OSError(errno.ENOSPC, "No space left on device")
-        done = really_write(descriptor, piece[: 700 * 1024])  # a disk takes what it can, which may be a part
+        done = really_write(
+            descriptor, b"".join(pieces)[: 700 * 1024]
+        )  # a disk takes what it can, which may be a part
         written += done
         return done
 
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "writev", write)
     with pytest.raises(StorageFullError, match="full") as caught:
         await send(tmp_path, part_id, chunks(*(bytes([n]) * MEGABYTE for n in range(9))), 0)
     assert caught.value.fix is not None
@@ -290,12 +292,12 @@ async def test_a_disk_that_fails_is_told_as_such(
 async def test_the_sender_is_read_ahead_by_one_piece_and_no_more(
     tmp_path: Path, part_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped, given, really_write = asyncio.Event(), 0, os.write
+    stopped, given, really_write = asyncio.Event(), 0, os.writev
     loop, go_on = asyncio.get_running_loop(), asyncio.Event()
 
-    def slow(descriptor: int, piece: Any) -> int:
+    def slow(descriptor: int, pieces: Any) -> int:
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
-        return really_write(descriptor, piece)
+        return really_write(descriptor, pieces)
 
     async def source() -> AsyncIterator[bytes]:
         nonlocal given
@@ -304,7 +306,7 @@ async def test_the_sender_is_read_ahead_by_one_piece_and_no_more(
             yield b"x" * MEGABYTE
             stopped.set()
 
-    monkeypatch.setattr(os, "write", slow)
+    monkeypatch.setattr(os, "writev", slow)
     writer = asyncio.create_task(send(tmp_path, part_id, source(), 0))
     await stopped.wait()
 

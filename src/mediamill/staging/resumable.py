@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from mediamill.staging.quota import StorageFullError
 
 FOLDER = "uploads"
 UNCHECKED = ".unchecked"
+MOST_GATHERED = 1000  # pieces that are written at once: the system takes 1024
 SYNC_BYTES = 32 << 20  # the disk begins to write while more arrives, so that the end is not waited for long
 SPARE_BYTES = 256 << 20  # left free on the disk: a database that finds it full stops
 
@@ -204,7 +206,8 @@ class _Appender:
         self._part, self._left, self._expected = part, most_bytes, sha256
         self._begin = part.size
         self._hash = hashlib.sha256()
-        self._gathered = bytearray()
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
         self._unsynced = 0
         self._writing: asyncio.Future[None] | None = None
         self._syncing: asyncio.Future[None] | None = None
@@ -217,8 +220,9 @@ class _Appender:
         self._left -= len(chunk)
         if self._left < 0:
             raise BeyondLengthError(fix="begin a new upload, with the length that it has")
-        self._gathered += chunk
-        if len(self._gathered) >= WRITE_BYTES:
+        self._gathered.append(chunk)
+        self._gathered_bytes += len(chunk)
+        if self._gathered_bytes >= WRITE_BYTES or len(self._gathered) >= MOST_GATHERED:
             await self._flush()
 
     async def finish(self) -> None:
@@ -247,10 +251,11 @@ class _Appender:
     async def _flush(self) -> None:
         if self._writing is not None:
             await _to_its_end(self._writing)
-        piece, self._gathered = self._gathered, bytearray()
-        if piece:
-            self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, piece))
-            self._unsynced += len(piece)
+        pieces, self._gathered = self._gathered, []
+        if pieces:
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, pieces))
+            self._unsynced += self._gathered_bytes
+            self._gathered_bytes = 0
         if self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
             check_room(self._part.path.parent, 0)
             await self._begin_sync()
@@ -270,14 +275,18 @@ class _Appender:
             if self._syncing is not None:
                 await _to_its_end(self._syncing, quietly=quietly)
 
-    def _write(self, piece: bytearray) -> None:
-        """In a thread."""
+    def _write(self, pieces: list[bytes]) -> None:
+        """In a thread, as they came, without putting them together first."""
         with _told_as_ours():
-            if self._expected is not None:
+            for piece in pieces if self._expected is not None else ():
                 self._hash.update(piece)
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(self._part.descriptor, view) :]
+            views = deque(memoryview(piece) for piece in pieces if piece)
+            while views:
+                written = os.writev(self._part.descriptor, views)
+                while views and written >= len(views[0]):
+                    written -= len(views.popleft())
+                if written:
+                    views[0] = views[0][written:]
 
     def _sync(self) -> None:
         with _told_as_ours():
