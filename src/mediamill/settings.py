@@ -210,6 +210,13 @@ class Settings(BaseSettings):
         description="How long deleted videos can be restored; 0: until the trash is emptied.",
     )
 
+    # libraries
+    library_vanished_days: int = Field(
+        default=30,
+        ge=0,
+        description="How long a library remembers a file that is gone, with its tags; 0: for ever.",
+    )
+
     # agents
     agent: Literal["openai", "pi"] = Field(
         default="openai",

@@ -21,6 +21,12 @@ class InTrashError(ConflictError):
     code = "in_trash"
 
 
+class BeingErasedError(ConflictError):
+    """The library is being erased: it cannot be restored any more."""
+
+    code = "being_erased"
+
+
 async def remove_library(connection: Connection, slug: str) -> None:
     """Into the trash: nothing is deleted yet."""
     row = await queries.lock_library.row(connection, slug=slug)
@@ -40,6 +46,8 @@ async def restore_library(connection: Connection, slug: str) -> None:
         raise UnknownLibraryError(f"there is no library {slug[:100]!r}")
     if row["deleted_at"] is None:
         raise NotInTrashError
+    if row["erasing_at"] is not None:
+        raise BeingErasedError
     await queries.set_deleted.run(connection, number=row["number"], deleted=False)
     if row["is_active"]:
         await release_owner(connection, owner_of(row["number"]))

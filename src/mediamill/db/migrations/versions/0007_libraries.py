@@ -38,13 +38,14 @@ create table system_metadata (
 
 -- `number` stands for the library in tables of millions of rows. `scan_at`: the folder that a scan has come to, in the
 -- order of paths; a scan that was cut off goes on from there. `scan_token`: every scan has its own, and only the latest
--- may write.
+-- may write. `erasing_at`: it is being erased, and cannot be restored any more.
 create table libraries (
     slug text primary key,
     number integer generated always as identity unique,
     name text not null,
     absolute_path text not null,
     deleted_at timestamptz,
+    erasing_at timestamptz,
     is_active boolean not null default true,
     scan_status text not null default 'idle' check (scan_status in ('idle', 'scan_req', 'scanning')),
     scan_token bigint not null default 0,
@@ -116,6 +117,8 @@ create index assets_newest on assets (library, shown_at desc, id desc);
 create index assets_waiting on assets (library, type, status, id)
     where job_id is null and status in ('pending', 'proxied') and vanished_at is null;
 create index assets_at_hand on assets (job_id) where job_id is not null;
+create index assets_vanished on assets (vanished_at) where vanished_at is not null;
+create index assets_segmented on assets (segmentation_version) where segmentation_version is not null;
 create index assets_twins on assets (proxy_digest) where proxy_digest is not null;
 create index assets_words on assets using gin (search_vector);
 
