@@ -184,3 +184,187 @@ update assets a set job_id = null, retry_count = 0, error = null,
 from (select exists (select from video_scenes where asset_id = :id and tags_model_id is distinct from :tagger)
     or exists (select from video_frames where asset_id = :id and tags_model_id is distinct from :tagger) as more) left_over
 where a.id = :id;
+
+-- Assets, looked at.
+
+-- name: list_older
+-- A page from a place on, newest first. Each type and status is a stretch of the index of its own; so few of each are
+-- read, and the page is taken from those. Flat, however many assets there are.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at desc, id desc limit :amount) m
+    order by m.shown_at desc, m.id desc limit :amount) page
+join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
+
+-- name: list_newer
+-- The page before a place: the nearest ones, the nearest first.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at, id limit :amount) m
+    order by m.shown_at, m.id limit :amount) page
+join assets a on a.id = page.id order by page.shown_at, page.id;
+
+-- name: list_vanished
+select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
+    description, retry_count, error, tags_model_id, vanished_at
+from assets
+where library = :library and vanished_at is not null and type = any (:types::text[]) and status = any (:statuses::text[])
+    and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+order by shown_at desc, id desc limit :amount;
+
+-- name: list_by_path
+-- So many of the next paths, and of them those that are asked for: what one page costs is bounded, so it may be short.
+select * from (
+    select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
+        description, retry_count, error, tags_model_id, vanished_at
+    from assets where library = :library and rel_path > :path order by rel_path limit :walk) walked
+where type = any (:types::text[]) and status = any (:statuses::text[])
+    and (vanished_at is not null) = :vanished limit :amount;
+
+-- name: walked_to
+-- Where that walk ended, if there is more behind it.
+select rel_path from assets where library = :library and rel_path > :path order by rel_path offset :walk - 1 limit 1;
+
+-- name: show_asset
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.mtime_ns, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.segmentation_version, a.description, a.tags, a.facts, a.retry_count, a.error, a.error_code,
+    a.tags_model_id, a.vanished_at, a.library, a.job_id, l.slug as library_slug, l.name as library_name,
+    l.absolute_path, m.name as tagger, j.kind as job_kind, j.state as job_state, j.step, j.percent, j.attempts,
+    j.max_attempts, j.worker_name, j.error as job_error
+from assets a join libraries l on l.number = a.library and l.deleted_at is null
+left join ai_models m on m.id = a.tags_model_id left join jobs j on j.id = a.job_id
+where a.id = :id;
+
+-- name: scenes_of
+select s.id, s.number, s.start_ts, s.end_ts, s.sharpness_score, s.keep_reason, s.rep_frame_path, s.description, s.tags,
+    s.metadata, s.tags_model_id, m.name as tagger
+from video_scenes s left join ai_models m on m.id = s.tags_model_id
+where s.asset_id = :asset_id order by s.end_ts limit :amount;
+
+-- name: frames_of
+select f.id, f.timestamp_ms, f.is_keyframe, f.frame_path, f.description, f.tags, f.tags_model_id, m.name as tagger
+from video_frames f left join ai_models m on m.id = f.tags_model_id
+where f.asset_id = :asset_id order by f.timestamp_ms limit :amount;
+
+-- name: find_asset
+-- Those of a library in the trash are not there.
+select a.id, a.library, a.rel_path, a.type, a.status, a.output, a.size, a.mtime_ns, a.shown_at, l.slug, l.absolute_path
+from assets a join libraries l on l.number = a.library and l.deleted_at is null where a.id = :id;
+
+-- name: retry_asset
+-- What failed waits again, as if it had never been tried.
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+where id = :id and status in ('failed', 'poisoned') returning id;
+
+-- name: retry_failed
+-- So many at a time; one that is being looked at is left for the next time.
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+where id in (select id from assets where library = :library and type = any ('{image,video}'::text[])
+    and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked)
+returning id;
+
+-- name: count_by_month
+-- Every asset of a library by month (UTC), from the index alone. Counted anew only now and then: see timeline.py.
+select to_char(month, 'YYYY-MM') as month, count(*) as count
+from (select date_trunc('month', shown_at, 'UTC') as month from assets where library = :library and vanished_at is null) a
+group by a.month order by a.month desc;
+
+-- name: read_timeline
+select number, timeline, timeline_at, extract(epoch from now() - timeline_at)::float8 as age_seconds,
+    coalesce(greatest(scanned_at, scan_beat_at) >= timeline_at, false) or scan_status <> 'idle'
+    or exists (select from assets a where a.library = l.number and a.type = any ('{image,video}'::text[])
+        and a.status = any ('{pending,extracting}'::text[]) and vanished_at is null) as moving
+from libraries l where slug = :slug and deleted_at is null;
+
+-- name: may_count
+-- One at a time for each library: whoever else wants it takes what was counted before.
+select pg_try_advisory_xact_lock(hashtext('library timeline'), :library);
+
+-- name: keep_timeline!
+update libraries set timeline = :timeline::jsonb, timeline_at = now() where number = :library;
+
+-- Looking through a library by time (browse.py).
+
+-- name: list_stretch
+select id, rel_path, type, status, shown_at, output, width, height, duration_seconds, size, error from assets
+where library = :library and vanished_at is null and shown_at >= :since and (shown_at, id) < (:before, :before_id)
+    and (:type::text is null or type = :type) and (:statuses::text[] is null or status = any (:statuses))
+order by shown_at desc, id desc offset :skip limit :amount;
+
+-- name: count_months
+select to_char(shown_at at time zone 'UTC', 'YYYY-MM') as month, count(*) as count from assets
+where library = :library and vanished_at is null
+    and (:type::text is null or type = :type) and (:statuses::text[] is null or status = any (:statuses))
+group by 1 order by 1 desc;
+
+-- name: find_beside
+select (select id from assets where library = :library and vanished_at is null and (shown_at, id) > (:at, :id)
+        order by shown_at, id limit 1) as newer,
+    (select id from assets where library = :library and vanished_at is null and (shown_at, id) < (:at, :id)
+        order by shown_at desc, id desc limit 1) as older;
+
+-- ---- erasing, collecting, other rules of scenes ----
+
+-- name: mark_erasing
+-- Nothing of it can come back; a scan that still runs has lost its token, and writes nothing any more.
+update libraries set erasing_at = now(), scan_token = scan_token + 1, scan_status = 'idle'
+where deleted_at is not null and erasing_at is null and (:slug::text is null or slug = :slug)
+returning number, slug;
+
+-- name: list_erasing
+select number, slug from libraries where erasing_at is not null and (:slug::text is null or slug = :slug)
+order by erasing_at, number;
+
+-- name: be_gentle!
+-- A batch that is lost with the machine is erased again; it need not wait for the disk, nor for others.
+select set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '5s', true);
+
+-- name: lock_erasing
+select number from libraries where number = :number and erasing_at is not null for no key update;
+
+-- name: pick_assets
+-- In the order of an index, and from where the last batch ended: rows that are just gone are not passed again.
+select id, rel_path from assets where library = :library and rel_path > :after order by rel_path limit :batch;
+
+-- name: erase_vectors!
+delete from search_vectors where id = any (array(
+    select id from search_vectors where asset_id = any (:ids::bigint[]) limit :batch));
+
+-- name: erase_scenes!
+delete from video_scenes where id = any (array(
+    select id from video_scenes where asset_id = any (:ids::bigint[]) limit :batch));
+
+-- name: erase_frames!
+delete from video_frames where id = any (array(
+    select id from video_frames where asset_id = any (:ids::bigint[]) limit :batch));
+
+-- name: erase_assets
+-- SKIP LOCKED: an asset whose job is being settled is left for the next round. What was added to the others since goes
+-- with them, by their foreign keys.
+delete from assets where id = any (array(
+    select id from assets where id = any (:ids::bigint[]) and library = :library for update skip locked))
+returning job_id;
+
+-- name: erase_folders!
+delete from library_folders where id = any (array(
+    select id from library_folders where library = :library limit :batch));
+
+-- name: tell_erased!
+insert into events (topic, subject, data)
+select 'library.changed', slug, jsonb_build_object('slug', slug, 'gone', true) from libraries where number = :number;
+
+-- name: erase_library!
+delete from libraries where number = :number and erasing_at is not null
+    and not exists (select from assets where library = :number);
