@@ -276,10 +276,24 @@ where id in (select id from assets where library = :library and type = any ('{im
 returning id;
 
 -- name: count_by_month
--- Every asset of a library by month (UTC), from the index alone. Counted anew only now and then: see timeline.py.
-select to_char(month, 'YYYY-MM') as month, count(*) as count
-from (select date_trunc('month', shown_at, 'UTC') as month from assets where library = :library and vanished_at is null) a
-group by a.month order by a.month desc;
+-- Every asset of a library by month (UTC), from the index alone and without sorting: month by month, in each stretch.
+-- Counted anew only now and then: see timeline.py.
+with stretches as (
+    select t.type, s.status from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status)
+), ends as (
+    select min(e.first) as first, max(e.last) as last from stretches p, lateral (
+        select (select shown_at from assets where library = :library and type = p.type and status = p.status
+                and vanished_at is null order by shown_at, id limit 1) as first,
+            (select shown_at from assets where library = :library and type = p.type and status = p.status
+                and vanished_at is null order by shown_at desc, id desc limit 1) as last) e
+)
+select to_char(m.month, 'YYYY-MM') as month, sum(c.count)::bigint as count
+from ends, generate_series(date_trunc('month', first at time zone 'UTC'), last at time zone 'UTC', '1 month') as m (month),
+    stretches p, lateral (
+        select count(*) as count from assets where library = :library and type = p.type and status = p.status
+            and vanished_at is null and shown_at >= m.month at time zone 'UTC'
+            and shown_at < (m.month + interval '1 month') at time zone 'UTC') c
+group by m.month having sum(c.count) > 0 order by m.month desc;
 
 -- name: read_timeline
 select number, timeline, timeline_at, extract(epoch from now() - timeline_at)::float8 as age_seconds,
@@ -368,3 +382,27 @@ select 'library.changed', slug, jsonb_build_object('slug', slug, 'gone', true) f
 -- name: erase_library!
 delete from libraries where number = :number and erasing_at is not null
     and not exists (select from assets where library = :number);
+
+-- name: unnamed_outputs
+-- One snapshot of assets and jobs: an output is seen as its job's, or as the asset's.
+select f.id, f.output
+from unnest(:ids::bigint[], :jobs::bigint[], :outputs::text[]) as f (id, job_id, output)
+where not exists (select from jobs j where j.id = f.job_id)
+    and not exists (select from assets a where a.id = f.id and a.output = f.output);
+
+-- name: forget_vanished
+-- Not of libraries in the trash, which could be restored. A file that was found again meanwhile is not gone.
+delete from assets where id = any (array(
+    select a.id from assets a join libraries l on l.number = a.library and l.deleted_at is null
+    where a.vanished_at < now() - make_interval(days => :days) limit :batch for update of a skip locked))
+    and vanished_at is not null
+returning job_id;
+
+-- name: invalidate_videos
+-- Two ranges of an index instead of "is not".
+update assets set status = 'pending', segmentation_version = null, retry_count = 0 where id = any (array(
+    select a.id from assets a join libraries l on l.number = a.library and l.deleted_at is null
+    where (a.segmentation_version < :version or a.segmentation_version > :version)
+        and a.segmentation_version like 'scenes%' and a.type = 'video' and a.job_id is null and a.vanished_at is null
+    limit :batch for update of a skip locked))
+returning id;
