@@ -312,22 +312,23 @@ update libraries set timeline = :timeline::jsonb, timeline_at = now() where numb
 -- Looking through a library by time (browse.py).
 
 -- name: list_stretch
-select id, rel_path, type, status, shown_at, output, width, height, duration_seconds, size, error from assets
-where library = :library and vanished_at is null and shown_at >= :since and (shown_at, id) < (:before, :before_id)
-    and (:type::text is null or type = :type) and (:statuses::text[] is null or status = any (:statuses))
-order by shown_at desc, id desc offset :skip limit :amount;
+-- As list_older, beginning somewhere behind a place: what is left out is read from the index only.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.duration_seconds, a.output, a.video_preview_path
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at desc, id desc limit :skip::bigint + :amount::bigint) m
+    order by m.shown_at desc, m.id desc offset :skip::bigint limit :amount::bigint) page
+join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
 
--- name: count_months
-select to_char(shown_at at time zone 'UTC', 'YYYY-MM') as month, count(*) as count from assets
-where library = :library and vanished_at is null
-    and (:type::text is null or type = :type) and (:statuses::text[] is null or status = any (:statuses))
-group by 1 order by 1 desc;
-
--- name: find_beside
-select (select id from assets where library = :library and vanished_at is null and (shown_at, id) > (:at, :id)
-        order by shown_at, id limit 1) as newer,
-    (select id from assets where library = :library and vanished_at is null and (shown_at, id) < (:at, :id)
-        order by shown_at desc, id desc limit 1) as older;
+-- name: count_some_months
+select to_char(month, 'YYYY-MM') as month, count(*) as count
+from (select date_trunc('month', shown_at, 'UTC') as month from assets
+    where library = :library and vanished_at is null and type = any (:types::text[]) and status = any (:statuses::text[])) a
+group by a.month order by a.month desc;
 
 -- ---- erasing, collecting, other rules of scenes ----
 

@@ -43,12 +43,29 @@ def find_input(data_folder: Path, payload: Mapping[str, Any]) -> Path | None:
         case {"data": str(name)} if _DATA.fullmatch(name):
             return data_folder / name
         case {"root": str(root), "inside": str(inside)}:
-            return _inside(root, inside)
+            return find_inside(root, inside)
         case {"path": str(path)} if path.startswith("/") and "\0" not in path:
             return Path(path)
         case {"path_base64": str(text)}:
             return Path(os.fsdecode(_decode(text)))
     raise BadFileReferenceError
+
+
+def find_inside(root: str, inside: str) -> Path:
+    """A file below a folder that is not ours, by no link: what was a file when it was found may be a link now."""
+    try:
+        folder, parts = os.fsencode(root), to_bytes(inside).split(b"/")
+    except ValueError:
+        raise BadFileReferenceError from None
+    if not folder.startswith(b"/") or b"\0" in folder or any(part in (b"", b".", b"..") for part in parts):
+        raise BadFileReferenceError
+    top = Path(root)
+    if not top.is_dir():
+        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
+    path = top.resolve().joinpath(*map(os.fsdecode, parts))
+    if path.resolve() != path:
+        raise BadFileReferenceError("a link stands in the way of the file")
+    return path
 
 
 def end_input(data_folder: Path, payload: Mapping[str, Any], *, keep: bool) -> None:
@@ -66,23 +83,6 @@ def _staged(data_folder: Path, guid: str) -> Path:
     """Where it was put; or, for one that is tried once more, where it was put aside."""
     staged, aside = staging_folder(data_folder) / guid, failed_folder(data_folder) / guid
     return aside if not staged.exists() and aside.exists() else staged
-
-
-def _inside(root: str, inside: str) -> Path:
-    """A file below a folder that is not ours, by no link: what was a file when it was found may be a link now."""
-    try:
-        folder, parts = os.fsencode(root), to_bytes(inside).split(b"/")
-    except ValueError:
-        raise BadFileReferenceError from None
-    if not folder.startswith(b"/") or b"\0" in folder or any(part in (b"", b".", b"..") for part in parts):
-        raise BadFileReferenceError
-    top = Path(root)
-    if not top.is_dir():
-        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
-    path = top.resolve().joinpath(*map(os.fsdecode, parts))
-    if path.resolve() != path:
-        raise BadFileReferenceError("a link stands in the way of the file")
-    return path
 
 
 def _decode(text: str) -> bytes:
