@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ _NUMBERS = {0x829A: "exposure_seconds", 0x829D: "f_number", 0x8827: "iso", 0x920
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 9: 4, 10: 8, 13: 4}  # bytes of one value, by type
 _CODES = {3: "H", 4: "I", 9: "i", 13: "I"}
 
-Blob = bytes | mmap.mmap
-
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
@@ -36,7 +33,7 @@ class _Entry:
 class Exif:
     """The tags of an image: of its first directory, of the camera's and of the place's."""
 
-    def __init__(self, blob: Blob = b"") -> None:
+    def __init__(self, blob: bytes = b"") -> None:
         self._blob = blob
         self._start = 6 if blob[:6] == b"Exif\0\0" else 0
         self._order = {b"II": "<", b"MM": ">"}.get(bytes(blob[self._start : self._start + 2]), "")
@@ -47,7 +44,7 @@ class Exif:
             self.main = self._directory(self._number_at(4, "I"))
             self.camera = self._directory(self._pointer(_EXIF_POINTER))
             self.place = self._directory(self._pointer(_GPS_POINTER))
-        self._blob = b""  # a mapped file must not be held
+        self._blob = b""  # it may be a whole photo, which must not be held
 
     def raw(self, tag: int) -> bytes | None:
         """The bytes of a tag of the first directory."""

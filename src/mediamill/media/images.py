@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from mediamill.media.exif import Exif
 from mediamill.media.image_limits import MAX_FRAMES, MAX_PIXELS
 from mediamill.media.image_loaders import LOADERS, Loader, Opened, first_line
 from mediamill.media.raw_photos import open_raw
+from mediamill.media.source_file import Source, opened
 
 Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright
 
@@ -38,6 +38,7 @@ class ImageFacts:
     bits: int  # of one channel
     truncated: bool  # its end is missing or its data are damaged: the rest was used
     exif: Exif
+    orientation: int = 1  # as stored, EXIF's 1 to 8; it has been applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,16 @@ class Picture:
     facts: ImageFacts
 
 
-def read_picture(path: Path, mime_type: str, side: int, *, ignore_previews: bool = False) -> Picture:
+def read_picture(source: Source, mime_type: str, side: int, *, ignore_previews: bool = False) -> Picture:
     """Decode an image so that it fits into a square; smaller ones keep their size.
 
     `ignore_previews`: raw photos are developed, even if the camera left a preview in them.
     """
     if mime_type in LOADERS:
-        return _read_whole_or_torn(path, LOADERS[mime_type], side)
+        return _read_whole_or_torn(source, LOADERS[mime_type], side)
     if mime_type.startswith("image/x-"):  # so is every camera's raw format called
-        return _reduce(open_raw(path, side, ignore_previews=ignore_previews), side)
+        with opened(source) as descriptor:
+            return _reduce(open_raw(descriptor, side, ignore_previews=ignore_previews), side)
     raise UnsupportedMediaError(f"images of type {mime_type} are not supported")
 
 
@@ -121,32 +123,22 @@ def encode_jpeg(pixels: Pixels, quality: int = 85) -> bytes:
     return data
 
 
-def _read_whole_or_torn(path: Path, loader: Loader, side: int) -> Picture:
+def _read_whole_or_torn(source: Source, loader: Loader, side: int) -> Picture:
     try:
-        return _read(path, loader, side, "error")
+        return _read(source, loader, side, "error")
     except DamagedMediaError as error:
         if not loader.survives_damage:
             raise
-        picture = _read(path, loader, side, "none")
+        picture = _read(source, loader, side, "none")
         if _part_there(to_pixels(picture)) < LEAST_PART:
             raise DamagedMediaError(f"{error.message}; most of it is missing") from error
         return picture
 
 
-def _read(path: Path, loader: Loader, side: int, fail_on: str, page: int = 0) -> Picture:
-    with _opened(path) as descriptor, _named_errors(loader.name):
-        opened = loader.open(descriptor, side, fail_on, page)
-        return _reduce(opened, side, torn=fail_on == "none")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """The file is opened once; header and pixels are read through the same descriptor."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _read(source: Source, loader: Loader, side: int, fail_on: str, page: int = 0) -> Picture:
+    """Header and pixels are read through the same descriptor."""
+    with opened(source) as descriptor, _named_errors(loader.name):
+        return _reduce(loader.open(descriptor, side, fail_on, page), side, torn=fail_on == "none")
 
 
 @contextmanager
@@ -158,22 +150,23 @@ def _named_errors(name: str) -> Iterator[None]:
         raise DamagedMediaError(f"the {name} image is damaged: {reason}") from error
 
 
-def _reduce(opened: Opened, side: int, *, torn: bool = False) -> Picture:
+def _reduce(found: Opened, side: int, *, torn: bool = False) -> Picture:
     """Decode, as far as the rows are needed; from here on the image is small and in memory."""
-    source = opened.image
+    source = found.image
     image = source.thumbnail_image(side, height=side, size="down", no_rotate=True)
     image = _to_srgb(image.copy_memory(), source).autorot()
-    turned = opened.orientation >= 5
+    turned = found.orientation >= 5
     facts = ImageFacts(
-        width=opened.height if turned else opened.width,
-        height=opened.width if turned else opened.height,
-        format=opened.format,
-        pages=opened.pages,
+        width=found.height if turned else found.width,
+        height=found.width if turned else found.height,
+        format=found.format,
+        pages=found.pages,
         has_alpha=bool(source.hasalpha()),
         has_profile=source.get_typeof("icc-profile-data") != 0,
-        bits=opened.bits,
+        bits=found.bits,
         truncated=torn,
-        exif=opened.exif,
+        exif=found.exif,
+        orientation=found.orientation,
     )
     return Picture(image.copy_memory(), facts)
 

@@ -1,7 +1,7 @@
 """Opening sound and video of strangers: the bytes choose the reader, and a file can never make it open another.
 
 Playlists and scripts (HLS, DASH, concat) name other files and addresses. Readers for them are never chosen, and
-whatever a reader asks for, it may open local files only by the one name that it was given.
+whatever a reader asks for, it has no name and no protocol by which it could open another file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mediamill.media.errors import DamagedMediaError, MissingMediaError, UnsupportedMediaError
 from mediamill.media.sniff import sniff
+from mediamill.media.source_file import Source, opened
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -39,35 +40,33 @@ READERS = {
     "video/mp2t": "mpegts",
     "image/gif": "gif",
 }
-OPTIONS = {"protocol_whitelist": "file", "max_streams": "100"}
+OPTIONS = {"protocol_whitelist": "fd", "max_streams": "100"}
 
 
-def open_media(path: Path, mime_type: str | None = None) -> InputContainer:
+def open_media(source: Source, mime_type: str | None = None) -> InputContainer:
     """The opened file, to be used in a `with`. `mime_type`: what `sniff` said, if that is known already."""
     import av
 
-    mime_type = mime_type or type_of(path)
+    mime_type = mime_type or type_of(source)
     reader = READERS.get(mime_type)
     if reader is None:
         raise UnsupportedMediaError(f"a file of type {mime_type} has no sound or video that can be read")
-    with as_damage(mime_type):
-        # `file:` because a name may look like an address.
-        name = f"file:{path.absolute()}"
-        container = av.open(name, "r", format=reader, options=OPTIONS, metadata_errors="replace")
+    with as_damage(mime_type), opened(source) as descriptor:
+        options = {**OPTIONS, "fd": str(descriptor)}  # the library makes a duplicate, which it closes itself
+        container = av.open("fd:", "r", format=reader, options=options, metadata_errors="replace")
     if not container.streams:
         container.close()
         raise DamagedMediaError(f"the {mime_type} file is damaged: there is nothing in it")
     return container
 
 
-def type_of(path: Path) -> str:
+def type_of(source: Source) -> str:
     """The real type of a file that must be there."""
     try:
-        return sniff(path).mime_type
+        return sniff(source).mime_type
     except OSError as error:
-        raise MissingMediaError(
-            f"the file {path.name!r} cannot be read: {error.strerror or error}"
-        ) from error
+        name = repr(source.name) if isinstance(source, Path) else "of the job"
+        raise MissingMediaError(f"the file {name} cannot be read: {error.strerror or error}") from error
 
 
 @contextmanager

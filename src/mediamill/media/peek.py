@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
+
+from mediamill.media.source_file import open_quietly
 
 HEAD_BYTES = 64 * 1024
 BUDGET_BYTES = 1024 * 1024  # read beyond the head
@@ -43,8 +44,4 @@ class Peek:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open without ever waiting for a pipe or a device. Raises OSError for what is no regular file."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"{path.name!r} is not a regular file")
-    return os.fdopen(fd, "rb", buffering=0)
+    return os.fdopen(open_quietly(path), "rb", buffering=0)

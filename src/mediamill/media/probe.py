@@ -6,11 +6,11 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mediamill.media.duration import find_duration
 from mediamill.media.open_media import as_damage, open_media, type_of
+from mediamill.media.source_file import Source
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -35,7 +35,11 @@ FIRST_FRAME_PACKETS = 100
 TAG_NAMES = (
     *("title", "artist", "album", "album_artist", "composer", "genre", "track", "date", "creation_time"),
     *("comment", "description", "location", "make", "model", "com.apple.quicktime.make"),
-    *("com.apple.quicktime.model", "com.apple.quicktime.location.ISO6709"),
+    *(
+        "com.apple.quicktime.creationdate",
+        "com.apple.quicktime.model",
+        "com.apple.quicktime.location.ISO6709",
+    ),
 )
 TAG_CHARACTERS = 500
 
@@ -87,19 +91,18 @@ class MediaFacts:
         return self.audio is not None
 
 
-def probe(path: Path, mime_type: str | None = None) -> MediaFacts:
+def probe(source: Source, mime_type: str | None = None) -> MediaFacts:
     """Read the facts. Raises DamagedMediaError, or UnsupportedMediaError for what is no sound or video."""
-    mime_type = mime_type or type_of(path)
-    with open_media(path, mime_type) as container, as_damage(mime_type):
+    mime_type = mime_type or type_of(source)
+    with open_media(source, mime_type) as container, as_damage(mime_type):
         video = next(iter(moving_pictures(container)), None)
         audio = next(iter(container.streams.audio), None)
-        size = path.stat().st_size
         return MediaFacts(
             mime_type=mime_type,
             container=container.format.name,
             video=_video_facts(container, video) if video else None,
             audio=_audio_facts(audio) if audio else None,
-            duration_seconds=find_duration(container, video or audio, size),
+            duration_seconds=find_duration(container, video or audio, container.size),
             bit_rate=container.bit_rate or None,
             tags=_tags(container.metadata),
         )

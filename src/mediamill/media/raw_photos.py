@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import mmap
+import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyvips
 import rawpy
 
-from mediamill.media.errors import DamagedMediaError
+from mediamill.media.errors import DamagedMediaError, MediaTooLargeError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import check_size
 from mediamill.media.image_loaders import Opened, pyvips_from, set_up_vips
 
+MAX_RAW_BYTES = 256 * 1024 * 1024  # the file is read into memory
 LEAST_PREVIEW_SIDE = 640  # smaller previews are thumbnails for the camera's display
 ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's flip -> EXIF's orientation
 
 
-def open_raw(path: Path, side: int, *, ignore_previews: bool = False) -> Opened:
+def open_raw(descriptor: int, side: int, *, ignore_previews: bool = False) -> Opened:
     """The camera's preview if it is large enough, else a rendering; a preview of any size if that fails."""
-    with _libraw(path) as raw:
+    data = _read_all(descriptor)
+    with _libraw(data) as raw:
         sizes = raw.sizes
         width, height = sizes.width, sizes.height
         check_size("raw photo", sizes.raw_width, sizes.raw_height, 2)
@@ -32,13 +34,24 @@ def open_raw(path: Path, side: int, *, ignore_previews: bool = False) -> Opened:
         ):
             preview = _developed_or(preview, raw, side)
         orientation = int(preview.get("orientation")) if preview.get_typeof("orientation") else 1
-        return Opened(preview, width, height, "RAW", 1, 16, orientation, _exif(path))
+        return Opened(preview, width, height, "RAW", 1, 16, orientation, Exif(data))
+
+
+def _read_all(descriptor: int) -> bytes:
+    """The whole file: LibRaw would open it anew, and more than once."""
+    size = os.fstat(descriptor).st_size
+    if size > MAX_RAW_BYTES:
+        raise MediaTooLargeError(
+            f"the raw photo has {size / 1e6:.0f} MB; at most {MAX_RAW_BYTES / 1e6:.0f} are opened"
+        )
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read(MAX_RAW_BYTES)
 
 
 @contextmanager
-def _libraw(path: Path) -> Iterator[Any]:
+def _libraw(data: bytes) -> Iterator[Any]:
     try:
-        with rawpy.imread(str(path)) as raw:
+        with rawpy.imread(io.BytesIO(data)) as raw:
             yield raw
     except (rawpy.LibRawError, OSError, ValueError, pyvips.Error) as error:
         reason = error.args[0] if error.args else type(error).__name__
@@ -87,9 +100,3 @@ def _developed_or(preview: pyvips.Image | None, raw: Any, side: int) -> pyvips.I
             raise
         return preview
     return _turned(pyvips_from(pixels), ORIENTATIONS.get(sizes.flip, 1))
-
-
-def _exif(path: Path) -> Exif:
-    """Most raw formats are TIFF; the tags of the others stay unread."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as blob:
-        return Exif(blob)

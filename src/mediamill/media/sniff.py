@@ -5,12 +5,12 @@ Each family of formats has a file of its own; here they are asked one after the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
-from mediamill.media.peek import Peek, open_regular
+from mediamill.media.peek import Peek
 from mediamill.media.sniff_boxes import look_at_boxes
 from mediamill.media.sniff_ebml import look_at_ebml
 from mediamill.media.sniff_office import look_at_ole, look_at_zip
@@ -18,6 +18,7 @@ from mediamill.media.sniff_raw import look_at_tiff
 from mediamill.media.sniff_signatures import look_at_signatures
 from mediamill.media.sniff_streams import look_at_asf, look_at_ogg, look_at_streams
 from mediamill.media.sniff_text import look_at_text
+from mediamill.media.source_file import Source, opened
 
 UNKNOWN = "application/octet-stream"
 
@@ -44,9 +45,9 @@ class Sniffed:
     evidence: str
 
 
-def sniff(path: Path) -> Sniffed:
+def sniff(source: Source) -> Sniffed:
     """Look at a bounded part of the file. Raises OSError only: any bytes have a type, if only UNKNOWN."""
-    with open_regular(path) as file:
+    with opened(source) as descriptor, os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
         return sniff_file(file)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from av.video.format import VideoFormat
@@ -13,6 +12,7 @@ from av.video.format import VideoFormat
 from mediamill.media.frames import NoPictureError, check_size
 from mediamill.media.open_media import as_damage, open_media
 from mediamill.media.probe import MediaFacts, moving_pictures, probe
+from mediamill.media.source_file import Source
 from mediamill.processors.transcode.tone import Tone, tone_of
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class SourceFacts:
         return self.tone in ("pq", "hlg")
 
 
-def find_source_facts(path: Path, mime_type: str | None = None) -> SourceFacts:
+def find_source_facts(source: Source, mime_type: str | None = None) -> SourceFacts:
     """Refuses what has no moving pictures: an audio file in a video's clothes is no video."""
-    media = probe(path, mime_type)
+    media = probe(source, mime_type)
     if media.video is None:
         sound = "only sound, " if media.audio else ""
         raise NoPictureError(f"the file is no video: it has {sound}no moving pictures that can be decoded")
-    with open_media(path, media.mime_type) as container, as_damage(media.mime_type):
+    with open_media(source, media.mime_type) as container, as_damage(media.mime_type):
         stream = next(iter(moving_pictures(container)))
         check_size(stream.width, stream.height)
         tone = tone_of(stream.codec_context.color_trc, stream.codec_context.color_primaries)
