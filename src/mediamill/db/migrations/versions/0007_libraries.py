@@ -12,14 +12,37 @@ depends_on = None
 SCRIPT = """
 create extension if not exists vector;
 
--- What a thing is found by: what is said of it (A), its tags (B), its name in parts (C), words in it (D).
+create function tag_words(tags jsonb) returns text language sql immutable parallel safe
+return (select string_agg(tag ->> 'label', ', ') from jsonb_array_elements(tags) tag);
+
+-- What a thing is found by: what is said of it (A), its tags (B), its name in parts (C), words in it (D). English, as a
+-- search is read; names also as they are, since a name may consist of words that English leaves out.
 create function findable(said text, tags jsonb, name text, words text) returns tsvector
 language sql immutable parallel safe
 return setweight(to_tsvector('english', coalesce(said, '')), 'A')
-    || setweight(to_tsvector('english', coalesce((select string_agg(tag ->> 'label', ' ')
-        from jsonb_array_elements(tags) tag), '')), 'B')
+    || setweight(to_tsvector('english', coalesce(tag_words(tags), '')), 'B')
+    || setweight(to_tsvector('english', regexp_replace(coalesce(name, ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
     || setweight(to_tsvector('simple', regexp_replace(coalesce(name, ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
     || setweight(to_tsvector('english', coalesce(words, '')), 'D');
+
+-- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, samples of one row in 8, 64 and
+-- 512 (whole runs of 1,024 ids, spread by a multiplication), library, model, type or source.
+create function search_keys(id bigint, library integer, sort text, model integer) returns integer[]
+language sql immutable parallel safe
+return array_remove(array[
+    (id >> 14 << 3)::integer,
+    case when (id >> 10) * 2654435761 >> 12 & 7 = 0 then 1 end,
+    case when (id >> 10) * 2654435761 >> 12 & 63 = 0 then 9 end,
+    case when (id >> 10) * 2654435761 >> 12 & 511 = 0 then 17 end,
+    (library << 3) + 2,
+    (model << 3) + 3,
+    (case sort when 'image' then 1 when 'video' then 2 when 'message' then 3 when 'file' then 4 end << 3) + 4], null);
+
+-- A text with marks (two control characters, taken out of the text before) around the words of a search.
+create function headline(said text, query tsquery) returns text language sql immutable parallel safe
+return case when query is null then left(translate(said, E'\\x02\\x03', ''), 300) else ts_headline('english',
+    left(translate(said, E'\\x02\\x03', ''), 20000), query,
+    E'StartSel=\\x02, StopSel=\\x03, MaxFragments=2, MaxWords=25, MinWords=8, FragmentDelimiter=" … "') end;
 
 -- Who said it: every tag, description and vector names one of these.
 create table ai_models (
@@ -77,6 +100,8 @@ create table library_folders (
     unique (library, rel_path)
 );
 create index library_folders_parent on library_folders (parent);
+-- The order of a walk: everything inside a folder follows it without a gap.
+create unique index library_folders_order on library_folders (library, (rel_path || '/'));
 
 -- Written by the million: no foreign keys, few indexes. Paths ascend as a scan goes, so all but the one by time grow at
 -- their end.
@@ -122,11 +147,13 @@ create index assets_at_hand on assets (job_id) where job_id is not null;
 create index assets_vanished on assets (vanished_at) where vanished_at is not null;
 create index assets_segmented on assets (segmentation_version) where segmentation_version is not null;
 create index assets_twins on assets (proxy_digest) where proxy_digest is not null;
-create index assets_words on assets using gin (search_vector);
+create index assets_words on assets using gin (search_vector, search_keys(id, library, type, tags_model_id))
+    where search_vector is not null;
 
 create table video_scenes (
     id bigint generated always as identity primary key,
     asset_id bigint not null references assets on delete cascade,
+    library integer not null,
     number integer not null,
     start_ts double precision not null,
     end_ts double precision not null,
@@ -140,7 +167,8 @@ create table video_scenes (
     search_vector tsvector
 );
 create index video_scenes_end on video_scenes (asset_id, end_ts);
-create index video_scenes_words on video_scenes using gin (search_vector);
+create index video_scenes_words on video_scenes using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
+    where search_vector is not null;
 
 -- The scene that is open while a video is indexed; moved in the transaction that closes the one before.
 create table video_active_state (
@@ -155,6 +183,7 @@ create table video_active_state (
 create table video_frames (
     id bigint generated always as identity primary key,
     asset_id bigint not null references assets on delete cascade,
+    library integer not null,
     timestamp_ms integer not null,
     is_keyframe boolean not null,
     tags_model_id integer,
@@ -164,7 +193,8 @@ create table video_frames (
     search_vector tsvector,
     unique (asset_id, timestamp_ms)
 );
-create index video_frames_words on video_frames using gin (search_vector);
+create index video_frames_words on video_frames using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
+    where search_vector is not null;
 
 -- What can be found besides libraries: videos with what is said in them, media of chats, files of projects.
 create table search_entries (
@@ -179,11 +209,13 @@ create table search_entries (
     url text,
     facts jsonb not null default '{}',
     embedded_by integer,
+    embed_job bigint,
     search_vector tsvector not null,
     unique (source, subject, part)
 );
-create index search_entries_unembedded on search_entries (id) where embedded_by is null;
-create index search_entries_words on search_entries using gin (search_vector);
+create index search_entries_unembedded on search_entries (embed_job, id) where embedded_by is null;
+create index search_entries_newest on search_entries (happened_at desc, id desc) where part = 0;
+create index search_entries_words on search_entries using gin (search_vector, search_keys(id, null, source, null));
 
 -- One row for each thing and model; each model has a partial index of its own, since models differ in dimensions.
 create table search_vectors (
@@ -197,6 +229,7 @@ create table search_vectors (
     v halfvec not null,
     check (num_nonnulls(scene_id, frame_id) <= 1 and num_nonnulls(asset_id, entry_id) = 1)
 );
+create index search_vectors_library on search_vectors (model_id, library);
 create index search_vectors_asset on search_vectors (asset_id) where asset_id is not null;
 create index search_vectors_scene on search_vectors (scene_id) where scene_id is not null;
 create index search_vectors_frame on search_vectors (frame_id) where frame_id is not null;
@@ -239,4 +272,5 @@ def downgrade() -> None:
     op.execute(f"delete from pools where name in {POOLS}")  # noqa: S608
     for table in TABLES:
         op.execute(f"drop table {table}")
-    op.execute("drop function findable")
+    for function in ("findable", "tag_words", "search_keys", "headline"):
+        op.execute(f"drop function {function}")
