@@ -106,9 +106,9 @@ where a.id = f.id and a.job_id = f.job_id;
 select id, library, rel_path, status, job_id, output, mtime_ns, size from assets where id = :id for update;
 
 -- name: put_scene!
-insert into video_scenes (asset_id, number, start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path)
-select :asset_id, :number, :start_ts, :end_ts, :sharpness, :keep_reason, :rep_frame_path
-where not exists (select from video_scenes where asset_id = :asset_id and number = :number);
+insert into video_scenes (asset_id, library, number, start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path)
+select id, library, :number, :start_ts, :end_ts, :sharpness, :keep_reason, :rep_frame_path from assets where id = :asset_id
+    and not exists (select from video_scenes where asset_id = :asset_id and number = :number);
 
 -- name: put_active_state!
 insert into video_active_state (asset_id, anchor_phash, scene_start_ts, current_best_pts, current_best_sharpness, state)
@@ -118,8 +118,8 @@ on conflict (asset_id) do update set anchor_phash = excluded.anchor_phash, scene
     state = excluded.state;
 
 -- name: put_frame!
-insert into video_frames (asset_id, timestamp_ms, is_keyframe, frame_path)
-values (:asset_id, :timestamp_ms, :is_keyframe, :frame_path) on conflict do nothing;
+insert into video_frames (asset_id, library, timestamp_ms, is_keyframe, frame_path)
+select id, library, :timestamp_ms, :is_keyframe, :frame_path from assets where id = :asset_id on conflict do nothing;
 
 -- name: keep_video!
 update assets set status = 'proxied', job_id = null, retry_count = 0, error = null, error_code = null, output = :output,

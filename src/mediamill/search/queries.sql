@@ -15,3 +15,193 @@ delete from search_vectors where model_id = :model_id and asset_id is not distin
 -- name: put_vector!
 insert into search_vectors (model_id, library, asset_id, scene_id, frame_id, entry_id, v)
 values (:model_id, :library, :asset_id, :scene_id, :frame_id, :entry_id, :v::text::halfvec);
+
+-- name: set_up
+-- For this transaction: every plan knows its values (a plan for any value reads whole indexes), nothing is read from end to
+-- end, vectors are looked for until enough of them pass the filters, and nobody waits for ever.
+select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '200', true),
+    set_config('statement_timeout', :timeout::text, true);
+
+-- name: set_down
+select set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
+    set_config('statement_timeout', '0', true);
+
+-- name: read_words
+-- As English; words that English leaves out ("the who") as they are, which is how names are kept too.
+select case when numnode(english) > 0 then english else simple end::text as query,
+    numnode(case when numnode(english) > 0 then english else simple end) as nodes
+from (select websearch_to_tsquery('english', :words) as english, websearch_to_tsquery('simple', :words) as simple) q;
+
+-- name: visible_libraries
+select number, slug from libraries where deleted_at is null order by number;
+
+-- name: newest_ids
+select coalesce((select max(id) from assets), 0) as asset, coalesce((select max(id) from video_scenes), 0) as scene,
+    coalesce((select max(id) from video_frames), 0) as frame, coalesce((select max(id) from search_entries), 0) as entry;
+
+-- name: asset_words
+-- `ranges`: only the newest ids (see words.py); the index knows them, and libraries, types and models.
+select id, id as asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
+    select id, search_vector from assets
+    where search_vector @@ :query::text::tsquery and vanished_at is null
+        and (:ranges::int[] is null or search_keys(id, library, type, tags_model_id) && :ranges)
+        and (:libraries::int[] is null or search_keys(id, library, type, tags_model_id) && :libraries)
+        and (:sorts::int[] is null or search_keys(id, library, type, tags_model_id) && :sorts)
+        and (:models::int[] is null or search_keys(id, library, type, tags_model_id) && :models)
+        and (:since::timestamptz is null or shown_at >= :since) and (:until::timestamptz is null or shown_at < :until)
+    limit :most) found
+order by rank desc, id desc limit :amount;
+
+-- name: scene_words
+select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
+    select id, asset_id, search_vector from video_scenes s
+    where search_vector @@ :query::text::tsquery
+        and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
+        and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
+        and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
+        and (:since::timestamptz is null and :until::timestamptz is null
+            or (select true from assets a where a.id = s.asset_id and (:since::timestamptz is null or a.shown_at >= :since)
+                and (:until::timestamptz is null or a.shown_at < :until)))
+    limit :most) found
+order by rank desc, id desc limit :amount;
+
+-- name: frame_words
+select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
+    select id, asset_id, search_vector from video_frames f
+    where search_vector @@ :query::text::tsquery
+        and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
+        and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
+        and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
+        and (:since::timestamptz is null and :until::timestamptz is null
+            or (select true from assets a where a.id = f.asset_id and (:since::timestamptz is null or a.shown_at >= :since)
+                and (:until::timestamptz is null or a.shown_at < :until)))
+    limit :most) found
+order by rank desc, id desc limit :amount;
+
+-- name: entry_words
+select id, source, subject, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
+    select id, source, subject, search_vector from search_entries
+    where search_vector @@ :query::text::tsquery
+        and (:ranges::int[] is null or search_keys(id, null, source, null) && :ranges)
+        and (:sorts::int[] is null or search_keys(id, null, source, null) && :sorts)
+        and (:types::text[] is null or facts ->> 'type' = any (:types))
+        and (:since::timestamptz is null or happened_at >= :since)
+        and (:until::timestamptz is null or happened_at < :until)
+    limit :most) found
+order by rank desc, id desc limit :amount;
+
+-- name: model_vectors
+select id, dimensions from ai_models where name = :name and task in ('text', 'look');
+
+-- name: few_vectors
+-- How many there are to compare with, up to a bound. Entries are of no library.
+select count(*) from (select from search_vectors where model_id = :model_id
+    and (library = any (:libraries::int[]) or :entries and library is null) limit :most) v;
+
+-- name: compare_all
+-- Few enough to look at each.
+select asset_id, scene_id, frame_id, entry_id, 1 - (v <=> :v::text::halfvec) as similarity from search_vectors s
+where model_id = :model_id and (library = any (:libraries::int[]) or :entries and library is null)
+    and (not :narrow or (select true from assets a where a.id = s.asset_id
+        and (:types::text[] is null or a.type = any (:types)) and (:tagger::int is null or a.tags_model_id = :tagger)
+        and (:since::timestamptz is null or a.shown_at >= :since) and (:until::timestamptz is null or a.shown_at < :until))
+        or (select true from search_entries e where e.id = s.entry_id
+        and (:sources::text[] is null or e.source = any (:sources))
+        and (:types::text[] is null or e.facts ->> 'type' = any (:types)) and :tagger::int is null
+        and (:since::timestamptz is null or e.happened_at >= :since)
+        and (:until::timestamptz is null or e.happened_at < :until)))
+order by v <=> :v::text::halfvec limit :amount;
+
+-- name: compare_nearest
+-- The nearest by the signs of their numbers, which the index of the model holds, then by the vectors themselves.
+-- 1024 stands for the model's dimensions. The subqueries are no joins, so that the index is read in its order.
+select asset_id, scene_id, frame_id, entry_id, 1 - (v <=> :v::text::halfvec) as similarity from (
+    select asset_id, scene_id, frame_id, entry_id, v from search_vectors s
+    where model_id = :model_id and (library = any (:libraries::int[]) or :entries and library is null)
+        and (not :narrow or (select true from assets a where a.id = s.asset_id
+            and (:types::text[] is null or a.type = any (:types)) and (:tagger::int is null or a.tags_model_id = :tagger)
+            and (:since::timestamptz is null or a.shown_at >= :since)
+            and (:until::timestamptz is null or a.shown_at < :until))
+            or (select true from search_entries e where e.id = s.entry_id
+            and (:sources::text[] is null or e.source = any (:sources))
+            and (:types::text[] is null or e.facts ->> 'type' = any (:types)) and :tagger::int is null
+            and (:since::timestamptz is null or e.happened_at >= :since)
+            and (:until::timestamptz is null or e.happened_at < :until)))
+    order by binary_quantize(v)::bit(1024) <~> binary_quantize(:v::text::halfvec)::bit(1024) limit :amount) near
+order by v <=> :v::text::halfvec;
+
+-- name: vectors_of
+-- Of one thing that can be seen, by every model that looked at it.
+select m.name, m.task, m.dimensions, m.id as model_id, s.v::text as v
+from search_vectors s join ai_models m on m.id = s.model_id
+where case :of when 'asset' then s.asset_id = :id and s.scene_id is null and s.frame_id is null
+    when 'scene' then s.scene_id = :id when 'frame' then s.frame_id = :id else s.entry_id = :id end
+    and (s.library is null or s.library = any (:libraries::int[]));
+
+-- name: newest_assets
+-- A few of each library, type and status, each by the index, then the newest of them.
+select a.id from unnest(:libraries::int[]) l (number), unnest(:types::text[]) t (type), unnest(:statuses::text[]) s (status),
+    lateral (select id, shown_at from assets where library = l.number and type = t.type and status = s.status
+        and vanished_at is null and (:since::timestamptz is null or shown_at >= :since)
+        and (:until::timestamptz is null or shown_at < :until) and (:tagger::int is null or tags_model_id = :tagger)
+        order by shown_at desc, id desc limit :amount) a
+order by a.shown_at desc, a.id desc limit :amount;
+
+-- name: newest_entries
+select id, source, subject from search_entries
+where part = 0 and (:sources::text[] is null or source = any (:sources))
+    and (:types::text[] is null or facts ->> 'type' = any (:types))
+    and (:since::timestamptz is null or happened_at >= :since) and (:until::timestamptz is null or happened_at < :until)
+order by happened_at desc, id desc limit :amount;
+
+-- name: visible_assets
+-- The last word on what is shown, whatever found it.
+select id, shown_at from assets where id = any (:ids::bigint[]) and vanished_at is null and library = any (:libraries::int[])
+    and (:types::text[] is null or type = any (:types)) and (:tagger::int is null or tags_model_id = :tagger)
+    and (:since::timestamptz is null or shown_at >= :since) and (:until::timestamptz is null or shown_at < :until);
+
+-- name: visible_entries
+select id, source, subject, happened_at from search_entries where id = any (:ids::bigint[])
+    and (:sources::text[] is null or source = any (:sources))
+    and (:types::text[] is null or facts ->> 'type' = any (:types))
+    and (:since::timestamptz is null or happened_at >= :since) and (:until::timestamptz is null or happened_at < :until);
+
+-- name: show_assets
+-- For one page: with marks around what was searched for, which nobody's text can contain.
+select a.id, l.slug, a.rel_path, a.type, a.shown_at, a.width, a.height, a.duration_seconds, a.output, a.tags,
+    headline(coalesce(a.description, '') || coalesce(' · ' || tag_words(a.tags), ''), :query::text::tsquery) as snippet
+from assets a join libraries l on l.number = a.library where a.id = any (:ids::bigint[]);
+
+-- name: show_scenes
+select id, start_ts as at_seconds, end_ts as end_seconds, rep_frame_path as path,
+    headline(coalesce(description, '') || coalesce(' · ' || tag_words(tags), '')
+        || coalesce(' · ' || (metadata ->> 'text'), ''), :query::text::tsquery) as snippet
+from video_scenes where id = any (:ids::bigint[]);
+
+-- name: show_frames
+select id, timestamp_ms / 1000.0::float8 as at_seconds, frame_path as path,
+    headline(coalesce(description, '') || coalesce(' · ' || tag_words(tags), ''), :query::text::tsquery) as snippet
+from video_frames where id = any (:ids::bigint[]);
+
+-- name: show_entries
+select id, source, subject, title, starts_at, happened_at, url, facts,
+    headline(case when body = '' then title else body end, :query::text::tsquery) as snippet
+from search_entries where id = any (:ids::bigint[]);
+
+-- name: put_entry
+-- What has not changed keeps its vector.
+insert into search_entries as e (source, subject, part, title, body, starts_at, happened_at, url, facts, search_vector)
+values (:source, :subject, :part, :title, :body, :starts_at, coalesce(:happened_at, now()), :url, :facts::jsonb,
+    findable(:title, null, :title, :body || ' ' || :words))
+on conflict (source, subject, part) do update set title = excluded.title, body = excluded.body,
+    starts_at = excluded.starts_at, happened_at = coalesce(:happened_at, e.happened_at), url = excluded.url,
+    facts = excluded.facts, search_vector = excluded.search_vector,
+    embedded_by = case when (e.title, e.body) = (excluded.title, excluded.body) then e.embedded_by end,
+    embed_job = case when (e.title, e.body) = (excluded.title, excluded.body) then e.embed_job end
+where (e.title, e.body, e.starts_at, e.url, e.facts, e.search_vector, e.happened_at) is distinct from (excluded.title,
+    excluded.body, excluded.starts_at, excluded.url, excluded.facts, excluded.search_vector,
+    coalesce(:happened_at, e.happened_at));
+
+-- name: drop_entries!
+delete from search_entries where source = :source and subject = :subject and part >= :from_part;
