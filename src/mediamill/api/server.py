@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from mediamill import __version__
 from mediamill.api import (
+    assets,
     bots,
     chat,
     configuration,
@@ -25,6 +26,7 @@ from mediamill.api import (
     owners,
     pools,
     runs,
+    trash,
     uploads,
     video_files,
     videos,
@@ -65,6 +67,8 @@ ROUTERS = (
     uploads.router,
     videos.router,
     video_files.router,
+    assets.router,
+    trash.router,
     worker.door,
     worker.keyed,
     worker_sessions.router,
@@ -101,6 +105,7 @@ def create_api(
     server.state.claim_desk = ClaimDesk(server.state.deps)
     server.state.wake_hub = WakeHub(database.url)
     server.state.inbox = Inbox(settings)
+    server.state.query_vectors = None  # a process that has models brings them
     server.state.upload_desk = uploads.UploadDesk(Uploads(database, enqueuer, settings))
     install_errors(server)
     for router in ROUTERS:

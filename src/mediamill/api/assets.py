@@ -1,0 +1,121 @@
+"""Assets of libraries: one with all there is to know of it, its previews, and the file itself, by range."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from mediamill.api.deps import Id, Wired
+from mediamill.api.file_answer import answer_file, open_plain
+from mediamill.api.guard import is_loopback
+from mediamill.api.library_shapes import AssetOut
+from mediamill.api.video_files import OTHER, SENT, YEAR_SECONDS, attachment
+from mediamill.libraries import assets
+from mediamill.staging.file_names import shown
+from mediamill.staging.inputs import BadFileReferenceError, RootAwayError, find_inside
+
+router = APIRouter(prefix="/api/assets", tags=["assets"])
+
+REACH_SECONDS = 10.0
+# What browsers show by themselves; everything else is only ever saved.
+TYPES = {
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "avif": "image/avif",
+    "mp4": "video/mp4",
+    "m4v": "video/mp4",
+    "mov": "video/quicktime",
+    "webm": "video/webm",
+    "mkv": "video/matroska",
+}
+
+Output = Annotated[str, Path(max_length=50, description="The asset's `output`.", examples=["12-1"])]
+Name = Annotated[
+    str,
+    Path(
+        max_length=50,
+        description="thumbnail.jpg, preview.webp, clip.mp4, or the frame of a scene.",
+        examples=["thumbnail.jpg"],
+    ),
+]
+
+
+@router.get("/{asset_id}", response_model=AssetOut)
+async def show_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
+    """One asset: facts, tags and whose they are, scenes or frames, the job at hand, its neighbours."""
+    async with deps.database.connection() as connection:
+        return await assets.show_asset(connection, asset_id)
+
+
+@router.post("/{asset_id}/retry", response_model=AssetOut)
+async def retry_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
+    """One that failed waits again, as if it had never been tried."""
+    async with deps.database.transaction() as connection:
+        await assets.retry_asset(connection, asset_id)
+        return await assets.show_asset(connection, asset_id)
+
+
+@router.head("/{asset_id}/files/{output}/{name}", include_in_schema=False)
+@router.get("/{asset_id}/files/{output}/{name}", response_class=Response, responses=SENT)
+async def send_file(request: Request, deps: Wired, asset_id: Id, output: Output, name: Name) -> Response:
+    """A preview, thumbnail, head clip or frame. Made anew, it has another `output`: it never changes."""
+    async with deps.database.connection() as connection:
+        path = await assets.asset_file(connection, asset_id, output, name)
+    descriptor = await asyncio.to_thread(open_plain, deps.settings.data_folder / path)
+    if descriptor is None:
+        raise assets.NoSuchAssetFileError
+    # Behind a login nobody but the one who asked may keep it.
+    whose = "public" if is_loopback(deps.settings.host) else "private"
+    caching = {"Cache-Control": f"{whose}, max-age={YEAR_SECONDS}, immutable"}
+    return answer_file(request, descriptor, _type_of(name), caching, f"{asset_id}-{output}-{name}")
+
+
+@router.head("/{asset_id}/source", include_in_schema=False)
+@router.get("/{asset_id}/source", response_class=Response, responses=SENT)
+async def send_source(request: Request, deps: Wired, asset_id: Id) -> Response:
+    """The file itself, as it lies in the library, to be saved under its own name."""
+    async with deps.database.connection() as connection:
+        root, inside = await assets.asset_source(connection, asset_id)
+    descriptor = await _open_source(root, inside)
+    if descriptor is None:
+        raise assets.NoSuchAssetFileError(
+            "the file cannot be read", fix="is it still there? Scan the library"
+        )
+    name = shown(inside.rpartition("/")[2])
+    return answer_file(request, descriptor, _type_of(name), {"Content-Disposition": attachment(name)})
+
+
+async def _open_source(root: str, inside: str) -> int | None:
+    """A folder on a network may not answer; what is opened after nobody waits any more is closed again."""
+    opening = asyncio.ensure_future(asyncio.to_thread(lambda: open_plain(find_inside(root, inside))))
+    try:
+        async with asyncio.timeout(REACH_SECONDS):
+            return await asyncio.shield(opening)
+    except BadFileReferenceError:
+        return None
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_late)
+        raise
+    except TimeoutError:
+        opening.add_done_callback(_close_late)
+        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library") from None
+
+
+def _close_late(opening: asyncio.Future[int | None]) -> None:
+    if (
+        not opening.cancelled()
+        and opening.exception() is None
+        and (descriptor := opening.result()) is not None
+    ):
+        os.close(descriptor)
+
+
+def _type_of(name: str) -> str:
+    return TYPES.get(name.rpartition(".")[2].lower(), OTHER)

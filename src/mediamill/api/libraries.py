@@ -1,0 +1,173 @@
+"""Libraries: add, list, show, edit, scan, pause; to the trash and back. Their folders are only ever read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from mediamill.api.deps import Wired
+from mediamill.api.library_shapes import (
+    AssetsOut,
+    AssetStatus,
+    AssetType,
+    LibrariesOut,
+    LibraryEdit,
+    LibraryIn,
+    LibraryOut,
+    RetriedOut,
+    TimelineOut,
+)
+from mediamill.errors import UnavailableError
+from mediamill.libraries import add, assets, edit, look, trash
+from mediamill.libraries.model import SLUG_CHARACTERS
+from mediamill.libraries.scan import request_scan
+from mediamill.libraries.timeline import timeline
+
+router = APIRouter(prefix="/api/libraries", tags=["libraries"])
+
+REACH_SECONDS = 10.0
+
+Slug = Annotated[
+    str,
+    Path(min_length=1, max_length=SLUG_CHARACTERS, description="The library's slug.", examples=["photos"]),
+]
+Amount = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[str | None, Query(max_length=10_000, description="The `next` or `previous` of a page.")]
+Month = Annotated[str | None, Query(pattern=r"^\d{4}-\d{2}$", description="Only those of this month (UTC).")]
+
+
+class FolderAwayError(UnavailableError):
+    """The folder does not answer."""
+
+    code = "folder_away"
+
+
+@router.get("", response_model=LibrariesOut)
+async def list_libraries(deps: Wired) -> dict[str, Any]:
+    """All of them, by name, each with its counts. Those in the trash are at /api/trash."""
+    async with deps.database.connection() as connection:
+        return {"libraries": await look.list_libraries(connection)}
+
+
+@router.post("", status_code=201, response_model=LibraryOut)
+async def add_library(deps: Wired, wish: LibraryIn) -> dict[str, Any]:
+    """A folder of the server's machine becomes a library, and is scanned."""
+    await _reach(wish.path)
+    async with deps.database.transaction() as connection:
+        slug = await add.add_library(connection, **wish.model_dump(exclude={"scan"}))
+        if wish.scan:
+            await request_scan(connection, deps.enqueuer, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.get("/{slug}", response_model=LibraryOut)
+async def show_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """One of them."""
+    async with deps.database.connection() as connection:
+        return await look.show_library(connection, slug)
+
+
+@router.patch("/{slug}", response_model=LibraryOut)
+async def edit_library(deps: Wired, slug: Slug, facts: LibraryEdit) -> dict[str, Any]:
+    """Another name, folder, or way of working; it holds for what is done from now on."""
+    if facts.path is not None:
+        await _reach(facts.path)
+    async with deps.database.transaction() as connection:
+        await edit.edit_library(connection, slug, **facts.model_dump())
+        return await look.show_library(connection, slug)
+
+
+@router.delete("/{slug}", response_model=LibraryOut)
+async def remove_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """To the trash: everything of it is hidden at once, nothing is deleted, and all can be restored."""
+    async with deps.database.transaction() as connection:
+        await trash.remove_library(connection, slug)
+        return await look.show_library(connection, slug, trash=True)
+
+
+@router.post("/{slug}/restore", response_model=LibraryOut)
+async def restore_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """Back from the trash, with everything that was in it."""
+    async with deps.database.transaction() as connection:
+        await trash.restore_library(connection, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.post("/{slug}/scan", status_code=202, response_model=LibraryOut)
+async def scan_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """Look for what is new, changed or gone. One that is under way already goes on."""
+    async with deps.database.transaction() as connection:
+        await request_scan(connection, deps.enqueuer, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.post("/{slug}/pause", response_model=LibraryOut)
+async def pause_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """What runs is finished; nothing else begins."""
+    async with deps.database.transaction() as connection:
+        await edit.pause_library(connection, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.post("/{slug}/resume", response_model=LibraryOut)
+async def resume_library(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """It goes on where it was."""
+    async with deps.database.transaction() as connection:
+        await edit.resume_library(connection, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.post("/{slug}/retry", response_model=RetriedOut)
+async def retry_failed(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """What failed is tried again, 5,000 at a time; ask again as long as there is `more`."""
+    async with deps.database.transaction() as connection:
+        retried = await assets.retry_failed(connection, slug)
+    return {"retried": retried, "more": retried == assets.RETRIED_AT_ONCE}
+
+
+@router.get("/{slug}/assets", response_model=AssetsOut)
+async def list_assets(
+    deps: Wired,
+    slug: Slug,
+    type: AssetType | None = None,
+    status: AssetStatus | None = None,
+    order: assets.Order = "newest",
+    after: Cursor = None,
+    before: Cursor = None,
+    month: Month = None,
+    vanished: Annotated[bool, Query(description="Those that the last scan did not find.")] = False,
+    amount: Amount = 100,
+) -> dict[str, Any]:
+    """A page of a library, as quick at its end as at its beginning. By path, a page may be short or even empty:
+    as long as there is a `next`, there may be more."""
+    async with deps.database.connection() as connection:
+        return await assets.list_assets(
+            connection,
+            slug,
+            type=type,
+            status=status,
+            order=order,
+            after=after,
+            before=before,
+            month=month,
+            vanished=vanished,
+            amount=amount,
+        )
+
+
+@router.get("/{slug}/timeline", response_model=TimelineOut)
+async def show_timeline(deps: Wired, slug: Slug) -> dict[str, Any]:
+    """How many assets are of which month; of a large library it may be a minute old."""
+    async with deps.database.transaction() as connection:
+        return {"months": await timeline(connection, slug)}
+
+
+async def _reach(path: str) -> None:
+    """A folder on a network that does not answer must not keep the others waiting."""
+    try:
+        async with asyncio.timeout(REACH_SECONDS):
+            await asyncio.to_thread(add.check_path, path)
+    except TimeoutError:
+        raise FolderAwayError(f"{path} does not answer", fix="is what it is mounted from there?") from None
