@@ -125,6 +125,11 @@ class Settings(BaseSettings):
     embedding_model: str | None = Field(
         default=None, description="Name of the embedding model. Unset: the default of the chosen engine."
     )
+    library_read_text: bool = Field(
+        default=True,
+        description="Text in the images and video frames of libraries is read, so that they are found by it. It costs "
+        "more than looking at them.",
+    )
     openai_url: str | None = Field(
         default=None,
         description="The OpenAI-compatible endpoint (llama.cpp, Ollama, vLLM, a cloud), up to and including `/v1`.",

@@ -38,7 +38,11 @@ def speech_model() -> SpeechModel:
 @functools.cache
 def vision_model() -> VisionModel:
     """What is in an image."""
-    settings = Settings()
+    return make_vision(Settings())
+
+
+def make_vision(settings: Settings) -> VisionModel:
+    """The same by these settings, which need not be those of the process."""
     match settings.vision:
         case "openai":
             from mediamill.processors.models.openai_vision import OpenAiVision
@@ -55,11 +59,11 @@ def vision_model() -> VisionModel:
 
 
 @functools.cache
-def text_reader() -> TextReader:
-    """Text in images."""
+def text_reader(*, quick: bool = False) -> TextReader:
+    """Text in images. `quick`: for very many of them, where small print does not matter."""
     from mediamill.processors.models.local_reader import LocalReader
 
-    return LocalReader(Settings())
+    return LocalReader(Settings(), quick=quick)
 
 
 @functools.cache
@@ -96,9 +100,9 @@ def text_embedder() -> TextEmbedder:
         case (
             "hub" | "local"
         ):  # the hub's models embed images and queries for them; texts keep their own space
-            from mediamill.processors.models.local_embedder import LocalTextEmbedder
+            from mediamill.processors.models.local_embedder import local_texts
 
-            return LocalTextEmbedder(settings)
+            return local_texts(settings.processor_threads)
 
 
 @functools.cache

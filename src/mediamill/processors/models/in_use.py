@@ -21,8 +21,7 @@ def models_in_use(settings: Settings) -> list[Model]:
         settings.vision == "local" or settings.embedding != "hub"
     ):  # images are embedded by what is seen in them
         names.extend(VISION)
-    if settings.embedding != "openai":
-        names.append(VECTORS)
+    names.append(VECTORS)  # of texts; or of the words for what is seen in images
     found = []
     for name in names:
         try:

@@ -5,15 +5,16 @@ An image's vector is made of the vectors of the words for what is in it, weighed
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.contract import Pixels, Vectors
-from mediamill.processors.models.image_classes import ImageClassifier, Shares
-from mediamill.processors.models.image_objects import ObjectDetector, SeenObject
+from mediamill.processors.models.in_use import VISION
 from mediamill.processors.models.installed import model_folder
+from mediamill.processors.models.local_eyes import LocalEyes, Seen, local_eyes
 from mediamill.processors.models.sessions import open_session
 from mediamill.settings import Settings
 
@@ -34,14 +35,14 @@ class LocalTextEmbedder:
     network = False
     dimensions = DIMENSIONS
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, threads: int) -> None:
         from tokenizers import Tokenizer
 
         model = find_model(NAME)
         folder = model_folder(NAME)
         weights, tokenizer = (folder / file.name for file in model.files)
         self.model = model.id
-        self._session = open_session(weights, settings.processor_threads)
+        self._session = open_session(weights, threads)
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.enable_truncation(MOST_TOKENS)
         self._tokenizer.no_padding()
@@ -69,34 +70,46 @@ class LocalImageEmbedder:
     dimensions = DIMENSIONS
 
     def __init__(self, settings: Settings) -> None:
-        self._texts = LocalTextEmbedder(settings)
-        self._classes = ImageClassifier(settings.processor_threads)
-        self._objects = ObjectDetector(settings.processor_threads)
-        self.model = f"{METHOD}+{self._texts.model}+{self._classes.model}+{self._objects.model}"
-        words = [
-            word.label if word.label == word.group else f"{word.label}, {word.group}"
-            for word in self._classes.words
-        ]
-        self._class_vectors = self._texts.embed_texts([PROMPT + word for word in words])
-        labels = [label for label in self._objects.labels if label]
-        vectors = self._texts.embed_texts([PROMPT + label for label in labels])
-        self._object_vectors = dict(zip(labels, vectors, strict=True))
+        self._threads = settings.processor_threads
+        self._texts = local_texts(settings.processor_threads)
+        models = [find_model(name).id for name in VISION]
+        self.model = "+".join([METHOD, self._texts.model, *models])
 
     def embed_images(self, images: Sequence[Pixels]) -> Vectors:
         """One vector an image."""
-        made = [self._mix(self._classes.classify(each), self._objects.detect(each)) for each in images]
+        made = [self._mix(self._eyes.see(each)) for each in images]
         return unit(np.array(made, dtype=np.float32).reshape(len(made), DIMENSIONS))
 
     def embed_query(self, text: str) -> Vectors:
         """The vector of a search for images, one row."""
         return self._texts.embed_texts([PROMPT + text])
 
-    def _mix(self, shares: Shares, objects: Sequence[SeenObject]) -> Vectors:
-        likeliest = np.argsort(shares)[::-1][:CLASSES]
-        weights = shares[likeliest] ** EVENING
+    # Searches need neither the eyes nor the words, which take seconds to load.
+
+    @functools.cached_property
+    def _eyes(self) -> LocalEyes:
+        return local_eyes(self._threads)
+
+    @functools.cached_property
+    def _class_vectors(self) -> Vectors:
+        words = [
+            word.label if word.label == word.group else f"{word.label}, {word.group}"
+            for word in self._eyes.classes.words
+        ]
+        return self._texts.embed_texts([PROMPT + word for word in words])
+
+    @functools.cached_property
+    def _object_vectors(self) -> dict[str, Vectors]:
+        labels = [label for label in self._eyes.objects.labels if label]
+        vectors = self._texts.embed_texts([PROMPT + label for label in labels])
+        return dict(zip(labels, vectors, strict=True))
+
+    def _mix(self, seen: Seen) -> Vectors:
+        likeliest = np.argsort(seen.shares)[::-1][:CLASSES]
+        weights = seen.shares[likeliest] ** EVENING
         scene = (weights[:, None] * self._class_vectors[likeliest]).sum(axis=0) / weights.sum()
         best = {
-            each.label: each.score for each in reversed(objects)
+            each.label: each.score for each in reversed(seen.objects)
         }  # the surest comes first, so it is set last
         if not best:
             return np.asarray(scene, dtype=np.float32)
@@ -104,6 +117,12 @@ class LocalImageEmbedder:
             best.values()
         )
         return np.asarray((1 - OBJECTS_SHARE) * scene + OBJECTS_SHARE * things, dtype=np.float32)
+
+
+@functools.cache
+def local_texts(threads: int) -> LocalTextEmbedder:
+    """Once per process, whoever asks."""
+    return LocalTextEmbedder(threads)
 
 
 def unit(vectors: Vectors) -> Vectors:

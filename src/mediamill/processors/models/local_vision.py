@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mediamill.processors.models.contract import Pixels, Sight
-from mediamill.processors.models.image_classes import ImageClassifier, Shares
-from mediamill.processors.models.image_objects import ObjectDetector, SeenObject
+from mediamill.processors.models.image_classes import Shares
+from mediamill.processors.models.image_objects import SeenObject
+from mediamill.processors.models.local_eyes import local_eyes
 from mediamill.processors.result import Tag
 from mediamill.settings import Settings
 
@@ -38,16 +39,17 @@ class LocalVision:
     network = False
 
     def __init__(self, settings: Settings) -> None:
-        self._classes = ImageClassifier(settings.processor_threads)
-        self._objects = ObjectDetector(settings.processor_threads)
+        self._eyes = local_eyes(settings.processor_threads)
+        self._classes, self._objects = self._eyes.classes, self._eyes.objects
         self.model = self._classes.model
 
     def look(self, pixels: Pixels, caption: str = "") -> Sight:
         """Tags by both models, the surest first: where they differ, a sure one is mostly right against an unsure one;
         where they agree, the surer one's score counts. A caption is no help to them."""
         del caption
-        seen = count_objects(self._objects.detect(pixels), self._objects.model)
-        tags = rank_tags([*seen, *self.tag_classes(self._classes.classify(pixels))])
+        seen = self._eyes.see(pixels)
+        objects = count_objects(seen.objects, self._objects.model)
+        tags = rank_tags([*objects, *self.tag_classes(seen.shares)])
         return Sight(tuple(tags), None, (self._objects.model, self._classes.model))
 
     def tag_classes(self, shares: Shares) -> list[Tag]:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mediamill.errors import InvalidError
 from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.in_use import VECTORS, VISION
 from mediamill.settings import Settings
 
 Task = Literal["vision", "text", "look"]
 ENGINES = ("local", "openai", "moondream")
+NAME_CHARACTERS = 200
 # As the adapters have them; they are not imported here, since some bring much with them.
 DEFAULTS = {"openai": "gpt-4o-mini", "moondream": "moondream"}
 TEXT_DEFAULT = "text-embedding-3-small"
-LOOK_DEFAULT = "ViT-B-32__laion2b-s34b-b79k"
 LOCAL_LOOK = "labels-1"
 LOCAL_DIMENSIONS = 384
+
+
+class UnknownTaggerError(InvalidError):
+    """There is no such tagger."""
+
+    code = "unknown_tagger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +39,24 @@ class ModelName:
 def vision_name(settings: Settings, engine: str | None = None, model: str | None = None) -> ModelName:
     """Who looks at images, by the settings or as asked."""
     engine = engine or settings.vision
+    if engine not in ENGINES:
+        raise UnknownTaggerError(f"nobody called {engine[:50]!r} tags", fix=f"one of: {', '.join(ENGINES)}")
     if engine == "local":
+        if model is not None:
+            raise UnknownTaggerError("the local tagger has no other models", fix="leave the model out")
         return ModelName("vision", engine, "+".join(find_model(name).id for name in VISION))
     asked = model or (settings.vision_model if engine == settings.vision else None) or DEFAULTS[engine]
+    if len(asked) > NAME_CHARACTERS or not asked.isprintable():
+        raise UnknownTaggerError(
+            f"the name of a model has at most {NAME_CHARACTERS} characters, all of them printable"
+        )
     return ModelName("vision", engine, f"{engine}:{asked}")
+
+
+def vision_settings(settings: Settings, tagger: ModelName) -> Settings:
+    """The settings with which `choose.make_vision` makes this one."""
+    model = None if tagger.engine == "local" else tagger.name.removeprefix(f"{tagger.engine}:")
+    return settings.model_copy(update={"vision": tagger.engine, "vision_model": model})
 
 
 def text_name(settings: Settings) -> ModelName:
@@ -48,6 +69,8 @@ def text_name(settings: Settings) -> ModelName:
 def look_name(settings: Settings) -> ModelName:
     """Who turns images, and searches for images, into vectors."""
     if settings.embedding == "hub":
-        return ModelName("look", "hub", f"hub:{settings.embedding_model or LOOK_DEFAULT}")
+        from mediamill.processors.models.hub_embedder import chosen_model
+
+        return ModelName("look", "hub", f"hub:{chosen_model(settings).id}")
     parts = [find_model(name).id for name in (VECTORS, *VISION)]
     return ModelName("look", "local", "+".join([LOCAL_LOOK, *parts]), LOCAL_DIMENSIONS)

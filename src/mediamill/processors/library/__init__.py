@@ -1,0 +1,1 @@
+"""What becomes of a library's files: each is opened once, read once, and never written; small stand-ins come out."""
