@@ -7,17 +7,20 @@ pass; the 32 × 32 pixels and the sharpness come from those. A scaler for each f
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import av
 import cv2
 import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.packet import Packet
 from av.stream import Discard
 from av.video.frame import VideoFrame
 from av.video.reformatter import Colorspace, Interpolation, VideoReformatter
@@ -27,9 +30,11 @@ from numpy.typing import NDArray
 from mediamill.media.errors import MediaError, MediaTooLargeError
 from mediamill.media.open_media import as_damage, open_media, reason_of
 from mediamill.media.probe import clockwise, is_mirrored, moving_pictures
+from mediamill.media.source_file import Source
 
 Gray = NDArray[np.uint8]  # height × width
 Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright
+OnSound = Callable[[AudioFrame], None]
 
 TINY = 32
 SMALL = 160  # five times TINY: its pixels fold into the tiny ones
@@ -43,6 +48,7 @@ MOST_BAD_PACKETS = 20_000  # in a row; then it is not video at all
 LONGEST_STEP_SECONDS = 24 * 3600.0  # a larger step from one frame to the next is a lie
 LONGEST_DELAY_SECONDS = 5
 USUAL_RATE = Fraction(25)
+SEEKABLE = ("mov", "matroska")  # readers whose seeks land where they say
 
 
 class NoPictureError(MediaError):
@@ -90,16 +96,19 @@ class Clock:
     origin: float
     step: float
     last: float | None = field(default=None)
+    mended: bool = False  # a time was missing or went back: who begins later would count in another way
 
     def read(self, frame: VideoFrame) -> float:
         """The time of the next frame of a run."""
         told = time_of(frame, self.origin)
         if self.last is None:
             self.last = max(0.0, told or 0.0)
+            self.mended = told is None or told < 0
         elif told is not None and self.last < told <= self.last + LONGEST_STEP_SECONDS:
             self.last = told
         else:
             self.last += self.step
+            self.mended = True
         return self.last
 
 
@@ -114,14 +123,23 @@ class Footage:
     """A video file that is open for watching; `damage` grows as it is read.
 
     `rough`: edges between blocks are not smoothed, which a look at 160 × 160 does not see and takes a fifth less time.
+    `on_sound`: is given the frames of sound that lie between those of the pictures, until `stop_sound`.
     """
 
     def __init__(
-        self, path: Path, mime_type: str | None = None, threads: int = 1, *, rough: bool = False
+        self,
+        source: Source,
+        mime_type: str | None = None,
+        threads: int = 1,
+        *,
+        rough: bool = False,
+        on_sound: OnSound | None = None,
     ) -> None:
         self.damage = Damage()
         self._scaler = VideoReformatter()
-        self._container = open_media(path, mime_type)
+        self._on_sound = on_sound
+        self._sound: AudioStream | None = None
+        self._container = open_media(source, mime_type)
         try:
             with as_damage(mime_type or "video"):
                 self.stream = self._choose_stream(threads, rough)
@@ -133,6 +151,7 @@ class Footage:
         shape = self.stream.sample_aspect_ratio
         self.pixel_shape = float(shape) if shape and Fraction(1, 8) <= shape <= 8 else 1.0  # width / height
         self.origin = (self._container.start_time or 0) / av.time_base
+        self.clock = Clock(self.origin, self.frame_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -144,13 +163,34 @@ class Footage:
 
     def glances(self) -> Iterator[Glance]:
         """Every frame of the file from its start, in order of time."""
-        clock = Clock(self.origin, self.frame_seconds)
+        return (self.glance_at(frame, at) for at, frame in self.frames())
+
+    def glance_at(self, frame: VideoFrame, time_seconds: float) -> Glance:
+        """A frame as the scene scan sees it."""
+        small = self._shrink(frame)
+        return Glance(time_seconds, to_tiny(small), sharpness_of(small))
+
+    @property
+    def seeks_exactly(self) -> bool:
+        """Would a reader that begins in the middle count the same times as one that began at the start?"""
+        return not self.clock.mended and self._container.format.name.split(",")[0] in SEEKABLE
+
+    def frames(self, start_seconds: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
+        """Every frame with its time: of a file just opened all of them, or from a keyframe before a time."""
+        if start_seconds is not None and not self._seek(start_seconds):
+            return
+        self.clock = Clock(self.origin, self.frame_seconds)
         for count, frame in enumerate(self._frames()):
             if count >= MOST_FRAMES:
                 self.damage.cut_short = True
                 return
-            small = self._shrink(frame)
-            yield Glance(clock.read(frame), to_tiny(small), sharpness_of(small))
+            yield self.clock.read(frame), frame
+
+    def stop_sound(self) -> None:
+        """From here on the packets of sound are not even read."""
+        if self._sound is not None:
+            self._sound.discard = Discard.all
+        self._on_sound = None
 
     def keyframe_times(self) -> list[float]:
         """Where decoding can start, as far as the index of the file tells; empty if it has none."""
@@ -215,8 +255,11 @@ class Footage:
         if stream is None:
             raise NoPictureError("the file has no moving pictures that can be decoded")
         check_size(stream.width, stream.height)
+        if self._on_sound is not None:
+            best = self._container.streams.best("audio")
+            self._sound = best if isinstance(best, AudioStream) and best.codec_context is not None else None
         for other in self._container.streams:
-            if other is not stream:
+            if other is not stream and other is not self._sound:
                 other.discard = Discard.all
         few = stream.width * stream.height <= FEW_PIXELS
         stream.codec_context.thread_count = threads if few else 1
@@ -239,7 +282,7 @@ class Footage:
     def _frames(self) -> Iterator[VideoFrame]:
         """What can be decoded from here on. Errors of one packet cost that packet only."""
         bad_in_a_row = 0
-        packets = self._container.demux(self.stream)
+        packets = self._container.demux([self.stream, *([self._sound] if self._sound is not None else [])])
         while True:
             try:
                 packet = next(packets)
@@ -249,6 +292,9 @@ class Footage:
                 self.damage.torn = reason_of(error)
                 yield from self._drain()
                 return
+            if packet.stream is self._sound:
+                self._hear(packet)
+                continue
             try:
                 frames = self.stream.decode(packet)
                 bad_in_a_row = 0
@@ -262,6 +308,13 @@ class Footage:
                     return
                 continue
             yield from frames
+
+    def _hear(self, packet: Packet[Any]) -> None:
+        """Sound that cannot be decoded is left out in silence: it is not what is looked for."""
+        if self._on_sound is not None and self._sound is not None:
+            with contextlib.suppress(av.FFmpegError, ValueError):
+                for frame in self._sound.decode(packet):
+                    self._on_sound(frame)
 
     def _drain(self) -> Iterator[VideoFrame]:
         """The frames that the decoder still holds when the file ends in a tear."""

@@ -217,6 +217,22 @@ class SceneFinder:
             yield self._waiting.scene.close(self._open.start, "phash")
         self._waiting = None
 
+    @property
+    def best_times(self) -> set[float]:
+        """The times of the frames that may still be told as the best of a scene."""
+        scenes = (self._open, self._waiting.scene if self._waiting is not None else None)
+        return {scene.best for scene in scenes if scene is not None}
+
+    @property
+    def last_time(self) -> float:
+        """Of the newest frame that it was fed with; -1 before the first."""
+        return self._last_time
+
+    @property
+    def open_scene(self) -> OpenScene | None:
+        """The scene at hand."""
+        return self._open
+
     def save(self) -> dict[str, Any]:
         """Everything that the next frame is compared with, as JSON."""
         return {

@@ -12,11 +12,12 @@ A video of keyframes only has thousands in a window; then 24 of them, evenly apa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from av.video.frame import VideoFrame
 
 from mediamill.media.frames import Footage, Gray
 
@@ -35,14 +36,24 @@ class Sample:
 
 def sample_windows(footage: Footage, duration_seconds: float, sampling_limit: int) -> list[Sample]:
     """One frame a window, in order; windows where nothing can be decoded, or nothing new, are left out."""
-    marks = sorted(footage.keyframe_times())
     found: dict[int, Sample] = {}
-    for start, end in windows(duration_seconds, sampling_limit):
-        inside = marks[bisect_left(marks, start) : bisect_left(marks, end)]
-        sample = sample_keyframes(footage, inside) or sample_centre(footage, (start + end) / 2)
-        if sample is not None:
-            found.setdefault(sample.timestamp_ms, sample)
+    for _, sample, _ in sample_frames(footage, duration_seconds, sampling_limit):
+        found.setdefault(sample.timestamp_ms, sample)
     return sorted(found.values(), key=lambda sample: sample.timestamp_ms)
+
+
+def sample_frames(
+    footage: Footage, duration_seconds: float, sampling_limit: int, done: Container[int] = ()
+) -> Iterator[tuple[int, Sample, VideoFrame]]:
+    """The frame of each window and the window's number, without windows that are done already."""
+    marks = sorted(footage.keyframe_times())
+    for number, (start, end) in enumerate(windows(duration_seconds, sampling_limit)):
+        if number in done:
+            continue
+        inside = marks[bisect_left(marks, start) : bisect_left(marks, end)]
+        found = sample_keyframes(footage, inside) or sample_centre(footage, (start + end) / 2)
+        if found is not None:
+            yield number, *found
 
 
 def windows(duration_seconds: float, count: int) -> list[tuple[float, float]]:
@@ -51,23 +62,26 @@ def windows(duration_seconds: float, count: int) -> list[tuple[float, float]]:
     return [(number * width, (number + 1) * width) for number in range(max(1, count))]
 
 
-def sample_centre(footage: Footage, seconds: float) -> Sample | None:
+def sample_centre(footage: Footage, seconds: float) -> tuple[Sample, VideoFrame] | None:
     """The frame at a time."""
     found = footage.frame_at(seconds)
-    return None if found is None else Sample(round(found[0] * 1000), bool(found[1].key_frame))
+    return None if found is None else (Sample(round(found[0] * 1000), bool(found[1].key_frame)), found[1])
 
 
-def sample_keyframes(footage: Footage, marks: Sequence[float]) -> Sample | None:
-    """The most typical of some keyframes; a single one is taken without a look at the others."""
-    times: list[float] = []
+def sample_keyframes(footage: Footage, marks: Sequence[float]) -> tuple[Sample, VideoFrame] | None:
+    """The most typical of some keyframes, decoded once more: all of them at once would take much memory."""
+    seen: list[float] = []
     tinies: list[Gray] = []
+    last: tuple[float, VideoFrame] | None = None
     for mark in spread(marks, MOST_KEYFRAMES):
         if (found := footage.keyframe_at(mark)) is not None:
-            times.append(found[0])
+            seen.append(mark)
             tinies.append(footage.tiny_of(found[1]))
-    if not times:
+            last = found
+    if last is None:
         return None
-    return Sample(round(times[most_typical(tinies)] * 1000), is_keyframe=True)
+    best = last if len(seen) == 1 else footage.keyframe_at(seen[most_typical(tinies)]) or last
+    return Sample(round(best[0] * 1000), is_keyframe=True), best[1]
 
 
 def most_typical(tinies: Sequence[Gray]) -> int:
