@@ -12,13 +12,7 @@ from typing import Any
 
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
-SCAN, IMAGE, VIDEO, TAG, ERASE = (
-    "library.scan",
-    "library.image",
-    "library.video",
-    "library.tag",
-    "library.erase",
-)
+SCAN, IMAGE, VIDEO, TAG = "library.scan", "library.image", "library.video", "library.tag"
 STATUSES = ("pending", "extracting", "proxied", "analyzing", "completed", "failed", "poisoned")
 TYPES = ("image", "video")
 MODES = ("scenes", "windows")

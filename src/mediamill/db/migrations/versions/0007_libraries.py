@@ -236,8 +236,7 @@ create index search_vectors_frame on search_vectors (frame_id) where frame_id is
 create index search_vectors_entry on search_vectors (entry_id) where entry_id is not null;
 
 insert into pools values
-    ('library_scans', '{library.scan,library.erase}', null, 2, 86400, 3, 300, 900, true, 10, 300, 1073741824, false,
-        604800),
+    ('library_scans', '{library.scan}', null, 2, 86400, 3, 300, 900, true, 10, 300, 1073741824, false, 604800),
     ('library_images', '{library.image}', 'library-image', 2, 120, 6, 300, 900, true, 5, 300, 2147483648, false, 10800),
     ('library_videos', '{library.video}', 'library-video', 1, 21600, 6, 900, 3600, true, 10, 600, 3221225472, false,
         604800),
