@@ -72,11 +72,15 @@ class Wanted:
         for name, given, known in (("type", self.types, TYPES), ("source", self.sources, SOURCES)):
             for one in given:
                 if one not in known:
-                    raise BadSearchError(f"there is no {name} {one[:50]!r}", fix=f"there are {', '.join(known)}")
+                    raise BadSearchError(
+                        f"there is no {name} {one[:50]!r}", fix=f"there are {', '.join(known)}"
+                    )
         if not 1 <= self.amount <= MOST_AMOUNT:
             raise BadSearchError(f"between 1 and {MOST_AMOUNT} results can be asked for at once")
         if not 0 <= self.after <= MOST_AFTER:
-            raise BadSearchError(f"the first {MOST_AFTER} results can be looked at", fix="ask for something narrower")
+            raise BadSearchError(
+                f"the first {MOST_AFTER} results can be looked at", fix="ask for something narrower"
+            )
         for moment in (self.since, self.until):
             if moment is not None and moment.tzinfo is None:
                 raise BadSearchError("a time needs a time zone")
@@ -154,7 +158,9 @@ def read_like(text: str) -> Like:
     """`asset:12`, `scene:34`, `frame:5`, `entry:6`."""
     found = re.fullmatch(r"(asset|scene|frame|entry):([0-9]{1,18})", text, re.ASCII)
     if found is None:
-        raise BadSearchError(f"{text[:50]!r} is nothing that could be alike", fix="for example asset:12 or scene:34")
+        raise BadSearchError(
+            f"{text[:50]!r} is nothing that could be alike", fix="for example asset:12 or scene:34"
+        )
     return Like(found[1], int(found[2]))
 
 

@@ -8,9 +8,10 @@ on conflict (name) do update set dimensions = coalesce(ai_models.dimensions, exc
 select id from ai_models where name = :name;
 
 -- name: drop_vectors!
-delete from search_vectors where model_id = :model_id and asset_id is not distinct from :asset_id
-    and scene_id is not distinct from :scene_id and frame_id is not distinct from :frame_id
-    and entry_id is not distinct from :entry_id;
+-- By equality, since "is not distinct from" would read the whole table: each arm has its index, and null equals nothing.
+delete from search_vectors where model_id = :model_id and (scene_id = :scene_id or frame_id = :frame_id
+    or entry_id = :entry_id or asset_id = :asset_id and scene_id is null and frame_id is null
+    and :scene_id::bigint is null and :frame_id::bigint is null);
 
 -- name: put_vector!
 insert into search_vectors (model_id, library, asset_id, scene_id, frame_id, entry_id, v)
@@ -141,7 +142,7 @@ where case :of when 'asset' then s.asset_id = :id and s.scene_id is null and s.f
 
 -- name: newest_assets
 -- A few of each library, type and status, each by the index, then the newest of them.
-select a.id from unnest(:libraries::int[]) l (number), unnest(:types::text[]) t (type), unnest(:statuses::text[]) s (status),
+select a.id, a.shown_at from unnest(:libraries::int[]) l (number), unnest(:types::text[]) t (type), unnest(:statuses::text[]) s (status),
     lateral (select id, shown_at from assets where library = l.number and type = t.type and status = s.status
         and vanished_at is null and (:since::timestamptz is null or shown_at >= :since)
         and (:until::timestamptz is null or shown_at < :until) and (:tagger::int is null or tags_model_id = :tagger)
@@ -149,7 +150,7 @@ select a.id from unnest(:libraries::int[]) l (number), unnest(:types::text[]) t 
 order by a.shown_at desc, a.id desc limit :amount;
 
 -- name: newest_entries
-select id, source, subject from search_entries
+select id, source, subject, happened_at from search_entries
 where part = 0 and (:sources::text[] is null or source = any (:sources))
     and (:types::text[] is null or facts ->> 'type' = any (:types))
     and (:since::timestamptz is null or happened_at >= :since) and (:until::timestamptz is null or happened_at < :until)
@@ -205,3 +206,67 @@ where (e.title, e.body, e.starts_at, e.url, e.facts, e.search_vector, e.happened
 
 -- name: drop_entries!
 delete from search_entries where source = :source and subject = :subject and part >= :from_part;
+
+-- name: model_dimensions
+select dimensions from ai_models where id = :id;
+
+-- name: set_dimensions!
+update ai_models set dimensions = :dimensions where id = :id and dimensions is null;
+
+-- name: models_without_index
+-- Those that make vectors, and whose index is not there or was never finished.
+select m.id, m.dimensions from ai_models m
+where m.task in ('text', 'look') and m.dimensions is not null and not exists (
+    select from pg_class c join pg_index i on i.indexrelid = c.oid
+    where c.relname = 'search_vectors_model_' || m.id and c.relnamespace = current_schema()::regnamespace
+        and i.indisvalid)
+order by m.id;
+
+-- name: lock_indexes
+-- One at a time makes indexes; held by the session, since making one is no transaction.
+select pg_try_advisory_lock(:number);
+
+-- name: unlock_indexes
+select pg_advisory_unlock(:number);
+
+-- name: drop_index!
+drop index concurrently if exists search_vectors_model_0;
+
+-- name: make_index!
+-- 0 stands for the model, 1024 for its dimensions: neither can be a parameter.
+create index concurrently if not exists search_vectors_model_0 on search_vectors
+    using hnsw ((binary_quantize(v)::bit(1024)) bit_hamming_ops) where model_id = 0;
+
+-- name: take_unembedded
+-- Two that feed at once take different ones.
+select id, title, body from search_entries where embedded_by is null and embed_job is null
+order by id limit :amount for update skip locked;
+
+-- name: note_embed_job!
+update search_entries set embed_job = :job where id = any (:ids::bigint[]);
+
+-- name: lock_embedded
+-- Those that still wait for this job: a text that changed meanwhile waits for another one.
+select id from search_entries where id = any (:ids::bigint[]) and embed_job = :job and embedded_by is null for update;
+
+-- name: note_embedded!
+update search_entries set embedded_by = :model_id, embed_job = null where id = any (:ids::bigint[]);
+
+-- name: open_embed_jobs
+select count(*) from jobs where kind = 'search.embed';
+
+-- name: forget_embed_jobs
+-- Jobs that are neither waiting, running nor dead: their entries wait again.
+update search_entries e set embed_job = null
+where e.embedded_by is null and e.embed_job is not null
+    and not exists (select from jobs j where j.id = e.embed_job)
+    and not exists (select from dead_jobs d where d.id = e.embed_job)
+returning e.id;
+
+-- name: embed_again
+-- Another model embeds now: a batch of what others did waits for it; their vectors go when the new ones are there.
+update search_entries set embedded_by = null, embed_job = null
+where id in (select id from search_entries where embedded_by <> :model_id limit :amount) returning id;
+
+-- name: drop_other_vectors!
+delete from search_vectors where entry_id = any (:ids::bigint[]) and model_id <> :model_id;

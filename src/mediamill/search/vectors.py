@@ -46,10 +46,20 @@ async def put_vector(connection: Connection, model_id: int, subject: Subject, ve
     """In place of the one that this model made before. `vector`: base64 of float16, little-endian."""
     names = ("asset_id", "scene_id", "frame_id", "entry_id")
     places = {name: getattr(subject, name) for name in names}
+    text = vector_text(vector)
+    await _check_dimensions(connection, model_id, text.count(",") + 1)
     await queries.drop_vectors.run(connection, model_id=model_id, **places)
-    await queries.put_vector.run(
-        connection, model_id=model_id, library=subject.library, **places, v=vector_text(vector)
-    )
+    await queries.put_vector.run(connection, model_id=model_id, library=subject.library, **places, v=text)
+
+
+async def _check_dimensions(connection: Connection, model_id: int, dimensions: int) -> None:
+    """The first vector of a model says how long they are; one of another length would not fit its index."""
+    known = await queries.model_dimensions.value(connection, id=model_id)
+    if known is None:
+        await queries.set_dimensions.run(connection, id=model_id, dimensions=dimensions)
+        known = await queries.model_dimensions.value(connection, id=model_id)
+    if known != dimensions:
+        raise BadVectorError(f"a vector of {dimensions} numbers, of a model that makes {known}")
 
 
 def vector_text(packed: str) -> str:

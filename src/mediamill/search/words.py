@@ -1,14 +1,14 @@
 """Finding by words, at the same cost in twenty thousand rows and in ten million.
 
-A common word is in a million rows, and an index of words reads all of them. So the newest are asked first, then a sample
-that is spread over everything, then one that is eight times as large, and so on to all; whoever has found enough stops. A
-rare word comes to the end, but costs little there. The index knows of each row to which of these it belongs, and its
-library, type and model (the SQL function search_keys), so that what is filtered out is not read either.
+A common word is in a million rows, and an index of words reads all of them. So the newest are asked first, then a
+sample that is spread over everything, then one that is eight times as large, and so on to all; whoever has found enough
+stops. A rare word comes to the end, but costs little there. The index knows of each row to which of these it belongs,
+and its library, type and model (the SQL function search_keys), so that what is filtered out is not read either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +28,7 @@ NEWEST_SHIFT = 14  # the newest 16,384 ids, and the block before
 NEWEST, SAMPLE, LIBRARY, MODEL, SORT = range(5)
 SAMPLES = ((512, 2), (64, 1), (8, 0))  # one row in so many, and the key's value
 SAMPLE_ROWS = 16_000  # a sample of fewer is not worth asking
+MOST_LIBRARIES = 200
 SORTS = {"image": 1, "video": 2, "message": 3, "file": 4}
 
 
@@ -60,13 +61,14 @@ async def find_words(connection: Connection, query: str, narrow: Narrow) -> list
     """Everything that has these words, the best first."""
     newest = await queries.newest_ids.row(connection)
     assert newest is not None
-    found: list[tuple[float, int, Row]] = []
+    found: list[tuple[float, int, int, Row]] = []
     for of, statement, given in _tables(narrow):
         for row in await _widen(connection, statement, newest[of], {**given, "query": query}):
             subject = (row["source"], row["subject"]) if of == "entry" else ("asset", str(row["asset_id"]))
-            found.append((row["rank"], row["id"], Row(subject, of, row["id"])))
-    found.sort(key=lambda one: (-one[0], -one[1]))
-    return [row for _, _, row in found]
+            whole = row["id"] if of == "entry" else row["asset_id"]
+            found.append((-row["rank"], -whole, row["id"], Row(subject, of, row["id"])))
+    found.sort(key=lambda one: one[:3])  # of equals the newest, and of a video the earliest moment
+    return [row for *_, row in found]
 
 
 def _tables(narrow: Narrow) -> Iterator[tuple[str, Query, dict[str, Any]]]:
@@ -74,18 +76,27 @@ def _tables(narrow: Narrow) -> Iterator[tuple[str, Query, dict[str, Any]]]:
     if narrow.libraries is not None:
         types = [name for name in narrow.types if name in ("image", "video")]
         given = {
-            "libraries": [key(LIBRARY, number) for number in narrow.libraries],
+            "libraries": _library_keys(narrow.libraries),
             "models": models,
             **narrow.dates,
         }
         if types or not narrow.types:
-            yield "asset", queries.asset_words, given | {"sorts": [key(SORT, SORTS[t]) for t in types] or None}
+            yield (
+                "asset",
+                queries.asset_words,
+                given | {"sorts": [key(SORT, SORTS[t]) for t in types] or None},
+            )
         if "video" in narrow.types or not narrow.types:
             yield "scene", queries.scene_words, given
             yield "frame", queries.frame_words, given
     if narrow.sources and narrow.tagger is None:
         sorts = [key(SORT, SORTS[source]) for source in narrow.sources]
         yield "entry", queries.entry_words, {"sorts": sorts, "types": narrow.some_types, **narrow.dates}
+
+
+def _library_keys(numbers: tuple[int, ...]) -> list[int] | None:
+    """So many that asking for each costs more than it saves are left to the last filter."""
+    return None if len(numbers) > MOST_LIBRARIES else [key(LIBRARY, number) for number in numbers]
 
 
 async def _widen(connection: Connection, statement: Query, newest: int, given: dict[str, Any]) -> list[Any]:
@@ -115,4 +126,3 @@ def steps(newest: int) -> list[list[int] | None]:
 def key(about: int, value: int) -> int:
     """As search_keys makes it."""
     return (value << 3) + about
-

@@ -1,0 +1,144 @@
+"""One ranked list over everything: by words, by meaning, by look; or more of the same; or simply the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from mediamill.db.connection import Connection
+from mediamill.search.fuse import Row, fuse
+from mediamill.search.model import Found, UnknownPlaceError, Wanted
+from mediamill.search.nearest import FLOORS, find_like, find_near
+from mediamill.search.show import show_page
+from mediamill.search.store import queries
+from mediamill.search.words import Narrow, find_words
+
+TIMEOUT = "2000"  # milliseconds for one statement
+ENTRY_SOURCES = ("video", "message", "file")
+STATUSES = ("proxied", "analyzing", "completed", "extracting", "pending", "failed", "poisoned")
+
+
+async def search(connection: Connection, wanted: Wanted) -> Found:
+    """What is wanted, best first. Whatever finds a thing, what may not be seen is left out at the end."""
+    async with connection.transaction():
+        await queries.set_up.row(connection, timeout=TIMEOUT)
+        narrow = await _narrow(connection, wanted)
+        query = await _read_words(connection, wanted.words)
+        lists = await _lists(connection, wanted, narrow, query)
+        fused = fuse(await _visible(connection, lists, narrow))
+        page = fused[wanted.after : wanted.after + wanted.amount]
+        hits = await show_page(connection, page, query)
+        await queries.set_down.row(connection)
+    more = len(fused) > wanted.after + wanted.amount
+    return Found(hits, wanted.after + wanted.amount if more else None, tuple(lists))
+
+
+async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
+    visible = {row["slug"]: row["number"] for row in await queries.visible_libraries.rows(connection)}
+    if wanted.library is not None and wanted.library not in visible:
+        raise UnknownPlaceError(f"there is no library {wanted.library[:100]!r}")
+    numbers = visible.values() if wanted.library is None else [visible[wanted.library]]
+    sources = wanted.sources or ("library", *ENTRY_SOURCES)
+    tagger = None
+    if wanted.model is not None:  # one that nobody knows has tagged nothing
+        tagger = await queries.find_model.value(connection, name=wanted.model.replace("\0", "")) or 0
+    return Narrow(
+        libraries=tuple(numbers) if "library" in sources else None,
+        sources=() if wanted.library else tuple(source for source in ENTRY_SOURCES if source in sources),
+        types=wanted.types,
+        since=wanted.since,
+        until=wanted.until,
+        tagger=tagger,
+    )
+
+
+async def _read_words(connection: Connection, words: str) -> str | None:
+    """As the database asks for them; None if there is nothing to ask for."""
+    if not words:
+        return None
+    row = await queries.read_words.row(connection, words=words)
+    return row["query"] if row is not None and row["nodes"] else None
+
+
+async def _lists(
+    connection: Connection, wanted: Wanted, narrow: Narrow, query: str | None
+) -> dict[str, list[Row]]:
+    lists: dict[str, list[Row]] = {}
+    if wanted.is_open:
+        return {"newest": await _newest(connection, wanted, narrow)}
+    if query is not None:
+        lists["words"] = await find_words(connection, query, narrow)
+    if wanted.meaning is not None:
+        lists["meaning"] = await find_near(connection, wanted.meaning, narrow, FLOORS["meaning"])
+    if wanted.look is not None:
+        lists["look"] = await find_near(connection, wanted.look, narrow, FLOORS["look"])
+    if wanted.like is not None:
+        alike = await find_like(connection, wanted.like, narrow)
+        lists["like"] = [row for rows in zip_longest(*alike) for row in rows if row is not None]
+    return lists
+
+
+async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> list[Row]:
+    amount = wanted.after + wanted.amount + 1
+    found: list[tuple[object, Row]] = []
+    types = [name for name in ("image", "video") if not narrow.types or name in narrow.types]
+    rows = await queries.newest_assets.rows(
+        connection,
+        libraries=list(narrow.libraries or ()),
+        types=types,
+        statuses=list(STATUSES),
+        tagger=narrow.tagger,
+        amount=amount,
+        **narrow.dates,
+    )
+    found += [(row["shown_at"], Row(("asset", str(row["id"])), "asset", row["id"])) for row in rows]
+    if narrow.sources and narrow.tagger is None:
+        rows = await queries.newest_entries.rows(
+            connection,
+            sources=list(narrow.sources),
+            types=narrow.some_types,
+            amount=amount,
+            **narrow.dates,
+        )
+        found += [
+            (row["happened_at"], Row((row["source"], row["subject"]), "entry", row["id"])) for row in rows
+        ]
+    found.sort(key=lambda one: one[0], reverse=True)  # type: ignore[arg-type,return-value]
+    return [row for _, row in found[:amount]]
+
+
+async def _visible(
+    connection: Connection, lists: dict[str, list[Row]], narrow: Narrow
+) -> dict[str, list[Row]]:
+    """Without what vanished, is in the trash, or does not pass the filters; entries with their subjects."""
+    rows = {row for ranked in lists.values() for row in ranked}
+    assets = await _visible_assets(connection, rows, narrow)
+    entries = await queries.visible_entries.rows(
+        connection,
+        ids=[row.id for row in rows if row.of == "entry"],
+        sources=list(narrow.sources),
+        types=narrow.some_types,
+        **narrow.dates,
+    )
+    subjects = {row["id"]: (row["source"], row["subject"]) for row in entries}
+
+    def seen(ranked: Sequence[Row]) -> list[Row]:
+        return [
+            Row(subjects[row.id], "entry", row.id) if row.of == "entry" else row
+            for row in ranked
+            if (row.id in subjects if row.of == "entry" else row.subject in assets)
+        ]
+
+    return {way: seen(ranked) for way, ranked in lists.items()}
+
+
+async def _visible_assets(connection: Connection, rows: set[Row], narrow: Narrow) -> set[tuple[str, str]]:
+    found = await queries.visible_assets.rows(
+        connection,
+        ids=list({int(row.subject[1]) for row in rows if row.of != "entry"}),
+        libraries=list(narrow.libraries or ()),
+        types=narrow.some_types,
+        tagger=narrow.tagger,
+        **narrow.dates,
+    )
+    return {("asset", str(row["id"])) for row in found}
