@@ -17,11 +17,16 @@ from mediamill.engine import dead, watch
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError, MediamillError, NotFoundError
 from mediamill.settings import Settings
+from mediamill.ui.asset_page import add_asset_page
 from mediamill.ui.bots import add_bot_pages
 from mediamill.ui.chat import add_chat_pages
 from mediamill.ui.docs import Document, add_docs_page
 from mediamill.ui.figures import FiguresDesk
+from mediamill.ui.grid import add_grid_page
+from mediamill.ui.libraries import add_library_pages
+from mediamill.ui.library_desk import LibraryDesk
 from mediamill.ui.rendering import Renderer
+from mediamill.ui.trash_page import add_trash_page
 from mediamill.ui.videos import add_video_pages
 from mediamill.ui.workers import add_worker_page
 
@@ -56,6 +61,11 @@ def create_pages(
     add_bot_pages(router, renderer, database, keeper)
     add_chat_pages(router, renderer, database, engine, keeper)
     add_video_pages(router, renderer, database, engine, settings)
+    desk = LibraryDesk(database)
+    add_library_pages(router, renderer, database, engine, desk)
+    add_grid_page(router, renderer, database, desk)
+    add_asset_page(router, renderer, database)
+    add_trash_page(router, renderer, database, desk)
     add_worker_page(router, renderer, database)
     add_docs_page(router, renderer, describe)
     return router

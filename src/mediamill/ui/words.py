@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from mediamill.staging.file_names import shown as file_name
+
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (None, "d"))
 PRIORITIES = ("high", "normal", "low")
 # What a state looks like; its name is always there as text too.
@@ -139,6 +141,7 @@ def mark_code(text: str) -> Markup:
 
 
 FILTERS = {
+    "file_name": file_name,
     "mark_code": mark_code,
     "in_path": in_path,
     "shorten": shorten,

@@ -1,0 +1,62 @@
+"""Libraries with their counts, shared by everybody who looks at the same moment: counting millions costs something."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from mediamill.db.connection import Database
+from mediamill.libraries.look import find_library, list_libraries
+
+KEEP_FACTOR = 5  # counts are kept for a multiple of the time they took
+# What a reader wants to know of seven states: what waits, what can be seen, what can be found, what went wrong.
+GROUPS = {
+    "pending": ("pending", "extracting"),
+    "proxied": ("proxied", "analyzing"),
+    "completed": ("completed",),
+    "failed": ("failed", "poisoned"),
+}
+
+
+class LibraryDesk:
+    """One for all pages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._kept: dict[bool, tuple[float, list[dict[str, Any]]]] = {}
+        self._counting = asyncio.Lock()
+
+    async def list(self, *, trash: bool = False) -> list[dict[str, Any]]:
+        """Those that are there, or those in the trash."""
+        async with self._counting:
+            until, found = self._kept.get(trash, (0.0, []))
+            if time.monotonic() < until:
+                return found
+            began = time.monotonic()
+            async with self._database.connection() as connection:
+                found = [_with_groups(one) for one in await list_libraries(connection, trash=trash)]
+            now = time.monotonic()
+            self._kept[trash] = (now + KEEP_FACTOR * (now - began), found)
+            return found
+
+    async def find(self, slug: str) -> dict[str, Any]:
+        """One that is there."""
+        for library in await self.list():
+            if library["slug"] == slug:
+                return library
+        self.forget()
+        async with self._database.connection() as connection:
+            await find_library(connection, slug)  # says so if there is none
+        return await self.find(slug)
+
+    def forget(self) -> None:
+        """Somebody changed something here: count anew for the next who looks."""
+        self._kept.clear()
+
+
+def _with_groups(library: dict[str, Any]) -> dict[str, Any]:
+    """A library with its states in groups, in the order of a bar."""
+    groups = {name: sum(library["statuses"][state] for state in states) for name, states in GROUPS.items()}
+    counts = library["scan_counts"].items()
+    return {**library, "groups": groups, "scan_counts": {name: n for name, n in counts if isinstance(n, int)}}
