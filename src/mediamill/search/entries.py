@@ -65,6 +65,11 @@ async def drop_entries(connection: Connection, source: str, subject: str) -> Non
     await queries.drop_entries.run(connection, source=source, subject=subject, from_part=0)
 
 
+async def drop_entries_under(connection: Connection, source: str, owner: str) -> None:
+    """Nothing whose subject is `owner/…` is found any more."""
+    await queries.drop_entries_under.run(connection, source=source, first=f"{owner}/", past=f"{owner}0")
+
+
 def cut_passages(segments: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
     """What is said, in passages of about half a minute: (when one begins, its text)."""
     passages: list[tuple[float, str]] = []

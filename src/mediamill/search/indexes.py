@@ -28,11 +28,12 @@ async def ensure_index(database: Database, model_id: int, dimensions: int) -> bo
     try:
         if not await queries.lock_indexes.value(connection, number=LOCK):
             return False
-        if not await _is_missing(connection, model_id):
-            return False
-        await _for(queries.drop_index, model_id, dimensions).run(connection)
-        await _for(queries.make_index, model_id, dimensions).run(connection)
-        return True
+        missing = await _is_missing(connection, model_id)
+        if missing:
+            await _for(queries.drop_index, model_id, dimensions).run(connection)
+            await _for(queries.make_index, model_id, dimensions).run(connection)
+        await queries.unlock_indexes.value(connection, number=LOCK)
+        return missing
     finally:
         await connection.close()
 

@@ -1,8 +1,12 @@
 -- What can be found. Every row of a vector or text belongs to one thing, and goes with it.
 
 -- name: ensure_model
-insert into ai_models (name, task, engine, dimensions) values (:name, :task, :engine, :dimensions)
-on conflict (name) do update set dimensions = coalesce(ai_models.dimensions, excluded.dimensions) returning id;
+-- Asked every second, so nothing is written for one that is there.
+with found as (select id from ai_models where name = :name), added as (
+    insert into ai_models (name, task, engine, dimensions)
+    select :name, :task, :engine, :dimensions::int where not exists (select from found)
+    on conflict (name) do update set dimensions = coalesce(ai_models.dimensions, excluded.dimensions) returning id)
+select id from found union all select id from added limit 1;
 
 -- name: find_model
 select id from ai_models where name = :name;
@@ -12,6 +16,14 @@ select id from ai_models where name = :name;
 delete from search_vectors where model_id = :model_id and (scene_id = :scene_id or frame_id = :frame_id
     or entry_id = :entry_id or asset_id = :asset_id and scene_id is null and frame_id is null
     and :scene_id::bigint is null and :frame_id::bigint is null);
+
+-- name: drop_vectors_of_assets!
+delete from search_vectors where asset_id = any (:ids::bigint[]) and scene_id is null and frame_id is null;
+
+-- name: copy_vectors!
+insert into search_vectors (model_id, library, asset_id, v)
+select v.model_id, a.library, a.id, v.v from unnest(:ids::bigint[], :twins::bigint[]) as f (id, twin)
+join assets a on a.id = f.id join search_vectors v on v.asset_id = f.twin and v.scene_id is null and v.frame_id is null;
 
 -- name: put_vector!
 insert into search_vectors (model_id, library, asset_id, scene_id, frame_id, entry_id, v)
@@ -270,3 +282,7 @@ where id in (select id from search_entries where embedded_by <> :model_id limit 
 
 -- name: drop_other_vectors!
 delete from search_vectors where entry_id = any (:ids::bigint[]) and model_id <> :model_id;
+
+-- name: drop_entries_under!
+-- In the order of their bytes, "0" comes right after "/".
+delete from search_entries where source = :source and subject >= :first and subject < :past;

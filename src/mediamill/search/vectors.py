@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,19 @@ async def put_vector(connection: Connection, model_id: int, subject: Subject, ve
     await _check_dimensions(connection, model_id, text.count(",") + 1)
     await queries.drop_vectors.run(connection, model_id=model_id, **places)
     await queries.put_vector.run(connection, model_id=model_id, library=subject.library, **places, v=text)
+
+
+async def drop_vector(connection: Connection, model_id: int, subject: Subject) -> None:
+    """It has none by this model (any more)."""
+    names = ("asset_id", "scene_id", "frame_id", "entry_id")
+    places = {name: getattr(subject, name) for name in names}
+    await queries.drop_vectors.run(connection, model_id=model_id, **places)
+
+
+async def copy_vectors(connection: Connection, twins: Mapping[int, int]) -> None:
+    """Assets get the vectors of their twins, in place of their own."""
+    await queries.drop_vectors_of_assets.run(connection, ids=list(twins))
+    await queries.copy_vectors.run(connection, ids=list(twins), twins=list(twins.values()))
 
 
 async def _check_dimensions(connection: Connection, model_id: int, dimensions: int) -> None:

@@ -200,7 +200,7 @@ create index video_frames_words on video_frames using gin (search_vector, search
 create table search_entries (
     id bigint generated always as identity primary key,
     source text not null check (source in ('video', 'message', 'file')),
-    subject text not null,
+    subject text collate "C" not null,
     part integer not null default 0,
     title text not null,
     body text not null default '',
