@@ -1,0 +1,1 @@
+"""Libraries: scans, and a catalogue of millions."""

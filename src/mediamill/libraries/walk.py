@@ -1,0 +1,227 @@
+"""Reads a tree of folders: names and stat, nothing else; no file is opened, no link followed, no time of access moved.
+
+Folders come depth first, each before those inside it, in the order of `key_of`: of plain text, so that a database has
+the same order, and everything inside a folder follows it without a gap. A scan that was cut off goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from mediamill.staging.file_names import to_text
+
+PATH_BYTES = 2500  # what an index of PostgreSQL takes, with some air
+SYSTEM_PATH_BYTES = 4000  # what the system takes in one call
+NAME_BYTES = 255 * 4 + 1  # the longest name as text, if none of it is UTF-8
+LARGEST = 2**63 - 1
+
+_IMAGES = (
+    "jpg jpeg jpe jfif png gif webp tif tiff bmp heic heif hif avif jxl jp2 psd dng cr2 cr3 crw nef nrw arw srf sr2 "
+    "raf orf rw2 pef srw 3fr fff iiq rwl x3f erf mrw dcr kdc mef mos"
+)
+_VIDEOS = "mp4 m4v mov qt mkv webm avi mpg mpeg mpe m2v vob mts m2ts ts 3gp 3g2 wmv asf flv f4v ogv mxf"
+_KINDS = {
+    f".{spelled}": kind
+    for kind, endings in (("image", _IMAGES), ("video", _VIDEOS))
+    for ending in endings.split()
+    for spelled in (ending, ending.upper())
+}
+# What NAS boxes and systems keep beside one's files: their own thumbnails, trash, snapshots.
+_JUNK = frozenset(
+    [
+        "@eadir",
+        "@tmp",
+        "@sharebin",
+        "@recycle",
+        "@recently-snapshot",
+        "#recycle",
+        "#snapshot",
+        "lost+found",
+        "$recycle.bin",
+        "recycler",
+        "system volume information",
+    ]
+)
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+File = tuple[str, int, int, int]  # name as the system gives it, mtime_ns, size, inode
+Device = tuple[int, int]  # device and inode
+
+
+@dataclass(slots=True)
+class Listing:
+    """What is in a folder. `trouble`: why it could not be read to its end; then nothing else here counts.
+
+    `passed`: an earlier run of the same scan has dealt with its files.
+    """
+
+    rel_path: str
+    files: list[File] = field(default_factory=list)
+    digest: bytes = b""
+    is_mount: bool = False
+    folders: list[str] = field(default_factory=list)
+    links: int = 0
+    others: int = 0
+    too_long: int = 0
+    trouble: str | None = None
+    passed: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing in it that a library could have."""
+        return not self.files and not self.folders
+
+
+@dataclass(slots=True)
+class _Folder:
+    path: str  # as the system wants it
+    rel_path: str
+    device: int | None  # of the folder that it is in
+
+
+def kind_of(name: str) -> str | None:
+    """Image or video, by the ending of a name."""
+    ending = name[name.rfind(".") :]
+    return _KINDS.get(ending) or _KINDS.get(ending.lower())
+
+
+def key_of(rel_path: str) -> str:
+    """What folders are ordered by: all keys inside a folder begin with its own."""
+    return f"{rel_path}/" if rel_path else ""
+
+
+def walk(root: str, after: str | None = None, avoid: Device | None = None) -> Iterator[Listing]:
+    """Every folder below, the root first. `after`: the last one that is done already; `avoid`: one to leave out."""
+    done = None if after is None else key_of(after)
+    waiting = [_Folder(root, "", None)]
+    while waiting:
+        folder = waiting.pop()
+        listing, identity = _read(folder)
+        if avoid is not None and identity == avoid and folder.rel_path:
+            continue
+        listing.passed = done is not None and key_of(folder.rel_path) <= done
+        inside = _inside(folder, listing, identity[0], done)
+        yield listing
+        waiting += inside
+
+
+def identify(path: str) -> Device | None:
+    """Which folder that is, by whatever name; None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _inside(folder: _Folder, listing: Listing, device: int, done: str | None) -> list[_Folder]:
+    """The folders in it that are not done, last one first: they are taken from the end."""
+    found = []
+    for name in listing.folders:
+        rel_path = key_of(folder.rel_path) + to_text(name)
+        path = f"{folder.path}/{name}"
+        if len(rel_path.encode()) > PATH_BYTES - 2 or len(os.fsencode(path)) > SYSTEM_PATH_BYTES - 257:
+            listing.too_long += 1
+        elif done is None or (key := key_of(rel_path)) > done or done.startswith(key):
+            found.append(_Folder(path, rel_path, device))
+    found.sort(key=lambda one: key_of(one.rel_path), reverse=True)
+    return found
+
+
+def _read(folder: _Folder) -> tuple[Listing, Device]:
+    listing, identity = Listing(folder.rel_path), (0, 0)
+    try:
+        opened = _open(folder)
+        try:
+            found = os.fstat(opened)
+            identity = found.st_dev, found.st_ino
+            _list(opened, listing)
+        finally:
+            os.close(opened)
+        if folder.device is None:
+            listing.is_mount = os.path.ismount(folder.path)
+        else:
+            listing.is_mount = identity[0] != folder.device
+    except OSError as error:
+        return Listing(folder.rel_path, trouble=error.strerror or str(error)), identity
+    _leave_out_long(folder, listing)
+    listing.files.sort()
+    listing.digest = _digest(listing)
+    return listing, identity
+
+
+def _open(folder: _Folder) -> int:
+    """A folder that became a link meanwhile is not followed; only the root may be one."""
+    flags = _FLAGS | (os.O_NOFOLLOW if folder.rel_path else 0)
+    try:
+        return os.open(folder.path, flags | getattr(os, "O_NOATIME", 0))
+    except PermissionError:  # times of access may be kept only by the owner
+        return os.open(folder.path, flags)
+
+
+def _list(opened: int, listing: Listing) -> None:
+    """The hot loop: what can be told from the entry itself is not asked of the file system."""
+    files, kinds = listing.files, _KINDS
+    with os.scandir(opened) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[0] == ".":
+                continue
+            if entry.is_file(follow_symlinks=False):
+                if name[name.rfind(".") :] not in kinds and kind_of(name) is None:
+                    listing.others += 1
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # deleted just now
+                files.append((name, found.st_mtime_ns, found.st_size, found.st_ino))
+            elif entry.is_dir(follow_symlinks=False):
+                if name.lower() not in _JUNK:
+                    listing.folders.append(name)
+            elif entry.is_symlink():
+                listing.links += 1
+            else:
+                listing.others += 1
+
+
+def _leave_out_long(folder: _Folder, listing: Listing) -> None:
+    text, system = len(key_of(folder.rel_path).encode()), len(os.fsencode(folder.path))
+    if text + NAME_BYTES <= PATH_BYTES and system + 256 <= SYSTEM_PATH_BYTES:
+        return
+    kept = [
+        file
+        for file in listing.files
+        if text + len(to_text(file[0]).encode()) <= PATH_BYTES
+        and system + 1 + len(os.fsencode(file[0])) <= SYSTEM_PATH_BYTES
+    ]
+    listing.too_long += len(listing.files) - len(kept)
+    listing.files = kept
+
+
+def _digest(listing: Listing) -> bytes:
+    """Of all names, times, sizes and inodes: by columns, which costs little for each file."""
+    if not listing.files:
+        return b""
+    try:
+        names, *numbers = zip(*listing.files, strict=True)
+        columns = [array("q", column) for column in numbers]
+    except OverflowError:  # file systems have stranger numbers than the database
+        listing.files = [(file[0], *map(_fit, file[1:])) for file in listing.files]  # type: ignore[misc]
+        return _digest(listing)
+    state = blake2b("/".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
+    for column in columns:
+        state.update(column)
+    return state.digest()
+
+
+def _fit(number: int) -> int:
+    """Into a bigint; inodes that need the last bit stay different from each other."""
+    if LARGEST < number < 2**64:
+        return number - 2**64
+    return max(-LARGEST, min(number, LARGEST))
