@@ -151,9 +151,11 @@ async def see_query(vectors: QueryVectors | None, settings: Settings, words: str
     meaning, look = None, None
     meaning_word, look_word = NOT_ASKED, NOT_ASKED
     if mode in ("all", "meaning"):
-        meaning, meaning_word = await _vector(vectors and vectors.text, text_name(settings).name, words)
+        meaning, meaning_word = await _vector(
+            vectors.text if vectors else None, text_name(settings).name, words
+        )
     if mode in ("all", "look"):
-        look, look_word = await _vector(vectors and vectors.look, look_name(settings).name, words)
+        look, look_word = await _vector(vectors.look if vectors else None, look_name(settings).name, words)
     return Seen(meaning, look, meaning_word, look_word)
 
 

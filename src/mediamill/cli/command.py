@@ -10,6 +10,7 @@ import typer
 
 from mediamill import __version__
 from mediamill.cli import (
+    asset,
     bots,
     chaos,
     chat,
@@ -20,12 +21,15 @@ from mediamill.cli import (
     events,
     fuzz,
     jobs,
+    library,
     message,
     models,
     owners,
     pools,
     process,
     runs,
+    search,
+    trash,
     up,
     version,
     videos,
@@ -46,11 +50,15 @@ def build_app() -> typer.Typer:
     app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
     app.command("message", epilog=message.EXAMPLES)(message.message)
     app.command("process", epilog=process.EXAMPLES)(process.process)
+    app.command("search", epilog=search.EXAMPLES)(search.search)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
     app.add_typer(bots.app, name="bots")
     app.add_typer(videos.app, name="videos")
+    app.add_typer(library.app, name="library")
+    app.add_typer(asset.app, name="asset")
+    app.add_typer(trash.app, name="trash")
     app.add_typer(runs.app, name="runs")
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")

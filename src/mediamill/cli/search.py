@@ -51,7 +51,7 @@ class Type(StrEnum):
 
 def search(
     words: Annotated[
-        str, typer.Argument(metavar="[WORDS]", help='Words, "phrases", or, -without.', show_default=False)
+        str, typer.Argument(metavar="WORDS", help='Words, "phrases", or, -without.', show_default=False)
     ] = "",
     library: Annotated[str | None, typer.Option(metavar="SLUG", help="Only in this library.")] = None,
     type_: Annotated[list[Type] | None, typer.Option("--type", help="Only these; can be repeated.")] = None,
@@ -95,22 +95,29 @@ def search(
 async def _search(
     app: App, words: str, mode: str, like: str | None, wanted: dict[str, Any]
 ) -> tuple[Found, Seen]:
-    from mediamill.api.search import see_query, words_of
+    from mediamill.api.search import words_of
     from mediamill.search.find import search
     from mediamill.search.model import Wanted, read_like
-    from mediamill.worker.query_vectors import QueryVectors
 
-    async with QueryVectors(app.settings) as vectors:
-        seen = await see_query(vectors, app.settings, words, mode)
+    likeness = read_like(like) if like else None
+    seen = await _see(app, words, mode)
     asked = Wanted(
-        words=words_of(words, mode, seen),
-        meaning=seen.meaning,
-        look=seen.look,
-        like=read_like(like) if like else None,
-        **wanted,
+        words=words_of(words, mode, seen), meaning=seen.meaning, look=seen.look, like=likeness, **wanted
     )
     async with app.database.connection() as connection:
         return await search(connection, asked), seen
+
+
+async def _see(app: App, words: str, mode: str) -> Seen:
+    """By meaning and by look takes models, which take a moment to begin with."""
+    from mediamill.api.search import Seen, see_query
+
+    if mode == "words" or not words.strip():
+        return Seen()
+    from mediamill.worker.query_vectors import QueryVectors
+
+    async with QueryVectors(app.settings) as vectors:
+        return await see_query(vectors, app.settings, words.strip(), mode)
 
 
 def read_day(text: str | None, *, end: bool = False) -> datetime | None:

@@ -34,7 +34,7 @@ def list_trash(json: Json = False) -> None:
 def empty_trash(
     slug: Annotated[
         str | None,
-        typer.Argument(metavar="[SLUG]", help="Only this library. Unset: all.", show_default=False),
+        typer.Argument(metavar="SLUG", help="Only this library. Unset: all.", show_default=False),
     ] = None,
     yes: Yes = False,
     json: Json = False,

@@ -1,0 +1,134 @@
+"""Adding libraries: names, folders, and what stands in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mediamill.libraries.add import add_library
+from mediamill.libraries.look import show_library
+from mediamill.libraries.model import (
+    SLUG_CHARACTERS,
+    BadLibraryError,
+    LibraryExistsError,
+    LibraryInTrashError,
+    make_slug,
+)
+from tests.libraries.played import Ground, ground
+
+__all__ = ["ground"]
+
+
+async def add(ground: Ground, name: str, path: Path | str, **more: Any) -> str:
+    async with ground.database.transaction() as connection:
+        return await add_library(connection, name, str(path), **more)
+
+
+@pytest.mark.spec("L1")
+async def test_a_library_is_what_was_said_of_it(ground: Ground) -> None:
+    slug = await add(
+        ground,
+        "  Été à   Rome ",
+        f"{ground.root}/../photos/",
+        rescan_seconds=900,
+        ignore_previews=True,
+        sampling_limit=20,
+        mode="windows",
+    )
+    async with ground.database.connection() as connection:
+        library = await show_library(connection, slug)
+    expected = {
+        "slug": "ete-a-rome",
+        "name": "Été à Rome",
+        "absolute_path": str(ground.root),
+        "is_active": True,
+        "deleted_at": None,
+        "scan_status": "idle",
+        "target_tagger_id": None,
+        "rescan_seconds": 900,
+        "ignore_previews": True,
+        "sampling_limit": 20,
+        "sampling_policy": {"mode": "windows"},
+        "assets": 0,
+    }
+    assert {name: library[name] for name in expected} == expected
+    event = await ground.one("select subject from events where topic = 'library.changed'")
+    assert event == slug
+
+
+@pytest.mark.spec("L1")
+async def test_how_videos_are_sampled_has_a_default(ground: Ground) -> None:
+    slug = await add(ground, "Photos", ground.root)
+    async with ground.database.connection() as connection:
+        library = await show_library(connection, slug)
+    assert (library["sampling_limit"], library["sampling_policy"]) == (100, {"mode": "scenes"})
+
+
+@pytest.mark.spec("L14")
+async def test_a_name_in_the_trash_is_refused_with_both_ways_out(ground: Ground) -> None:
+    await ground.library()
+    await ground.remove()
+    with pytest.raises(LibraryInTrashError) as refused:
+        await add(ground, "PHOTOS", ground.root)
+    assert refused.value.fix is not None
+    assert "mediamill library restore photos" in refused.value.fix
+    assert "another name" in refused.value.fix
+
+
+async def test_a_name_or_a_folder_that_is_taken_is_refused(ground: Ground) -> None:
+    await ground.library()
+    with pytest.raises(LibraryExistsError, match="there is a library photos"):
+        await add(ground, "photos", ground.root)
+    with pytest.raises(LibraryExistsError, match="is the folder of the library photos"):
+        await add(ground, "Others", ground.root / "Photos")
+    await ground.remove()
+    with pytest.raises(LibraryExistsError) as refused:
+        await add(ground, "Others", ground.root / "Photos")
+    assert refused.value.fix == "`mediamill library restore photos`"
+
+
+async def test_of_two_that_add_the_same_at_once_one_is_refused(ground: Ground) -> None:
+    adding = [add(ground, "Photos", ground.root) for _ in range(5)]
+    results = await asyncio.gather(*adding, return_exceptions=True)
+    assert results.count("photos") == 1
+    assert sum(isinstance(result, LibraryExistsError) for result in results) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("", "."),
+        ("a" * 201, "."),
+        ("a\nb\x00", "."),
+        ("照片", "."),
+        ("Photos", "relative/path"),
+        ("Photos", "/nowhere/at/all"),
+        ("Photos", "/etc/hostname"),
+        ("Photos", "/tmp\0"),
+        ("Photos", "/tmp/\udcff"),
+    ],
+)
+async def test_what_is_no_name_or_no_folder_is_refused(ground: Ground, name: str, path: str) -> None:
+    with pytest.raises(BadLibraryError):
+        await add(ground, name, str(ground.root) if path == "." else path)
+
+
+async def test_a_way_of_sampling_that_nobody_knows_is_refused(ground: Ground) -> None:
+    with pytest.raises(BadLibraryError, match="scenes or windows"):
+        await add(ground, "Photos", ground.root, mode="all")
+
+
+@given(st.text(max_size=300))
+def test_every_slug_is_short_and_plain_or_refused(name: str) -> None:
+    try:
+        slug = make_slug(name)
+    except BadLibraryError:
+        return
+    assert slug.isascii()
+    assert 0 < len(slug) <= SLUG_CHARACTERS
+    assert make_slug(slug) == slug

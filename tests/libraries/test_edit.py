@@ -1,0 +1,74 @@
+"""Changing libraries, and pausing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediamill.libraries.edit import edit_library, pause_library, resume_library
+from mediamill.libraries.look import show_library
+from mediamill.libraries.model import BadLibraryError, UnknownLibraryError
+from tests.libraries.played import IMAGES, Ground, ground
+
+__all__ = ["ground"]
+
+
+async def edit(ground: Ground, slug: str = "photos", **facts: Any) -> dict[str, Any]:
+    async with ground.database.transaction() as connection:
+        await edit_library(connection, slug, **facts)
+        return await show_library(connection, slug)
+
+
+async def switch(ground: Ground, verb: Any, slug: str = "photos") -> None:
+    async with ground.database.transaction() as connection:
+        await verb(connection, slug)
+
+
+@pytest.mark.spec("L1")
+async def test_what_is_named_changes_and_the_rest_stays(ground: Ground, tmp_path: Path) -> None:
+    await ground.library()
+    before = await edit(ground, rescan_seconds=60)
+    assert await edit(ground) == before
+    moved = await edit(ground, path=str(tmp_path), name="Pictures", mode="windows", sampling_limit=5)
+    changed = {name: value for name, value in moved.items() if value != before[name]}
+    assert changed == {
+        "absolute_path": str(tmp_path),
+        "name": "Pictures",
+        "sampling_policy": {"mode": "windows"},
+        "sampling_limit": 5,
+    }
+    assert (await edit(ground, rescan_seconds=0))["rescan_seconds"] is None
+    assert (await edit(ground, ignore_previews=True))["ignore_previews"] is True
+    assert (await edit(ground, ignore_previews=False))["ignore_previews"] is False
+
+
+async def test_what_makes_no_sense_is_refused(ground: Ground) -> None:
+    await ground.library()
+    for wrong in ({"path": "/nowhere/at/all"}, {"path": "here"}, {"mode": "all"}):
+        with pytest.raises(BadLibraryError):
+            await edit(ground, **wrong)
+    with pytest.raises(UnknownLibraryError):
+        await edit(ground, "nothing", name="x")
+
+
+@pytest.mark.spec("L1", "L17")
+async def test_nothing_is_worked_on_while_a_library_is_paused(ground: Ground) -> None:
+    await ground.library("Others", images=1)
+    await ground.library(images=3)
+    await ground.feed()
+    await switch(ground, pause_library)
+    claimed = await ground.claim(pool=IMAGES, amount=10)
+    assert len(claimed) == 1, "only the other library's"
+    await ground.play_image(claimed[0])
+    await ground.run("update assets set job_id = null where status = 'pending'")
+    assert await ground.feed() == 1, "the tags of the other one"
+    await switch(ground, resume_library)
+    assert await ground.claim(pool=IMAGES, amount=10)
+
+
+async def test_a_library_that_is_not_there_cannot_be_paused(ground: Ground) -> None:
+    for verb in (pause_library, resume_library):
+        with pytest.raises(UnknownLibraryError):
+            await switch(ground, verb, "nothing")

@@ -1,0 +1,102 @@
+"""Months of a library: counted once, kept, and counted anew when something moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mediamill.libraries.assets import list_assets
+from mediamill.libraries.cursors import BadCursorError
+from mediamill.libraries.model import UnknownLibraryError
+from mediamill.libraries.timeline import newest_of_month, timeline
+from tests.libraries.played import Ground, ground
+
+__all__ = ["ground"]
+
+OLDER = "update libraries set timeline_at = timeline_at - $1 * interval '1 second'"
+
+
+async def months(ground: Ground, slug: str = "photos") -> dict[str, int]:
+    async with ground.database.transaction() as connection:
+        return {one["month"]: one["count"] for one in await timeline(connection, slug)}
+
+
+async def place(ground: Ground, id_: int, when: str, **more: Any) -> None:
+    await ground.run(f"update assets set shown_at = '{when}' where id = $1", id_)
+
+
+@pytest.mark.spec("L19")
+async def test_assets_are_counted_by_month_of_utc_newest_first(ground: Ground) -> None:
+    await ground.library(images=4, videos=1)
+    for id_, when in enumerate(
+        ("2024-05-01 00:00Z", "2024-04-30 23:59:59Z", "2024-06-01 01:00+02", "1999-12-31Z", "2024-05-31Z"), 1
+    ):
+        await place(ground, id_, when)
+    assert list((await months(ground)).items()) == [("2024-05", 3), ("2024-04", 1), ("1999-12", 1)]
+
+
+async def test_an_empty_library_has_no_months(ground: Ground) -> None:
+    await ground.library()
+    assert await months(ground) == {}
+
+
+async def test_what_vanished_is_of_no_month(ground: Ground) -> None:
+    await ground.library(images=2)
+    await ground.run("update assets set shown_at = '2024-05-05', vanished_at = case id when 1 then now() end")
+    assert await months(ground) == {"2024-05": 1}
+
+
+async def test_a_count_is_kept_for_a_while_and_made_anew_while_something_moves(ground: Ground) -> None:
+    await ground.library(images=2)
+    await ground.run("update assets set shown_at = '2024-05-05'")
+    assert await months(ground) == {"2024-05": 2}
+    await place(ground, 1, "2023-01-01Z")
+    assert await months(ground) == {"2024-05": 2}, "it is fresh"
+    await ground.run(OLDER, 30)
+    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
+
+
+async def test_a_library_in_which_nothing_moves_is_not_counted_again(ground: Ground) -> None:
+    await ground.library(images=2)
+    await ground.run("update assets set shown_at = '2024-05-05', status = 'completed'")
+    assert await months(ground) == {"2024-05": 2}
+    await place(ground, 1, "2023-01-01Z")  # behind everybody's back
+    await ground.run(OLDER, 30)
+    assert await months(ground) == {"2024-05": 2}
+    await ground.run("update libraries set scanned_at = now()")
+    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
+
+
+async def test_only_one_counts_at_a_time_and_the_others_take_what_is_there(ground: Ground) -> None:
+    await ground.library(images=2)
+    await ground.run("update assets set shown_at = '2024-05-05'")
+    assert await months(ground) == {"2024-05": 2}
+    await place(ground, 1, "2023-01-01Z")
+    await ground.run(OLDER, 30)
+    async with ground.database.transaction() as connection:
+        await timeline(connection, "photos")  # it counts, and is not done yet
+        assert await months(ground) == {"2024-05": 2}
+    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
+
+
+async def test_a_list_goes_on_from_the_newest_of_a_month(ground: Ground) -> None:
+    await ground.library(images=3)
+    for id_, when in ((1, "2024-04-02Z"), (2, "2024-05-31 23:59Z"), (3, "2024-06-01Z")):
+        await place(ground, id_, when)
+    async with ground.database.connection() as connection:
+        after = await newest_of_month(connection, "photos", "2024-05")
+        page = await list_assets(connection, "photos", after=after)
+        assert [asset["id"] for asset in page["assets"]] == [2, 1]
+        with pytest.raises(BadCursorError):
+            await newest_of_month(connection, "photos", "May")
+        with pytest.raises(UnknownLibraryError):
+            await newest_of_month(connection, "nothing", "2024-05")
+
+
+@pytest.mark.spec("L14")
+async def test_a_library_in_the_trash_has_no_months(ground: Ground) -> None:
+    await ground.library(images=1)
+    await ground.remove()
+    with pytest.raises(UnknownLibraryError):
+        await months(ground)
