@@ -10,6 +10,7 @@ from typing import Any, Literal
 from asyncpg import Record
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from mediamill.conversations.findable import forget_findable
 from mediamill.conversations.model import Limits, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
@@ -126,6 +127,7 @@ async def delete_bot(connection: Connection, bot_id: str) -> None:
     if bot["running"] or await queries.delete_bot.row(connection, id=bot_id) is None:
         raise ConflictError(f"the bot {bot_id} runs", fix=f"mediamill bots stop {bot_id}")
     await forget_owner(connection, owner_of(bot_id))
+    await forget_findable(connection, bot_id)
 
 
 async def list_bots(connection: Connection) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mediamill.conversations.bot_queues import BotQueuesManager
+from mediamill.conversations.findable import note_findable
 from mediamill.conversations.model import finished_content, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection, Database
@@ -60,6 +61,7 @@ async def write_texts(connection: Connection, texts: Mapping[str, tuple[str, str
         contents, reasons = zip(*left.values(), strict=True)
         rows = await write.rows(connection, guids=list(left), contents=contents, failed_reasons=reasons)
         known |= {row["guid"] for row in rows}
+    await note_findable(connection, {guid: texts[guid][0] for guid in known if texts[guid][1] is None})
     return known
 
 

@@ -310,3 +310,9 @@ select pg_notify('mediamill_bots', '') from set_;
 -- name: unset_configuration
 with gone as (delete from configuration where name = :name returning name)
 select name, pg_notify('mediamill_bots', '') from gone;
+
+-- name: findable_media
+select a.guid, a.bot_id, a.provider_name, a.correspondent_id, a.id, a.media, a.accepted_at as arrived_at, c.display_name
+from arrivals a left join conversations c on c.bot_id = a.bot_id and c.provider_name = a.provider_name
+    and c.correspondent_id = a.correspondent_id
+where a.guid = any (:guids::text[]);

@@ -8,6 +8,7 @@ from asyncpg import UniqueViolationError
 
 from mediamill.db.connection import Connection
 from mediamill.errors import ConflictError
+from mediamill.videos.findable import note_findable
 from mediamill.videos.model import (
     CATEGORY_CHARACTERS,
     DESCRIPTION_CHARACTERS,
@@ -49,4 +50,5 @@ async def edit_video(
         raise SlugTakenError(f"another video has the slug {slug}") from None
     if found is None:
         raise UnknownVideoError(f"there is no video {video_id}")
+    await note_findable(connection, video_id)
     await queries.tell.run(connection, id=video_id)

@@ -23,6 +23,7 @@ from mediamill.processors.models.contract import Segment
 from mediamill.settings import Settings
 from mediamill.staging.kept import Kept, adopt_files, forget_kept, kept_folder
 from mediamill.videos.again import enqueue_captions, retranscode_of
+from mediamill.videos.findable import note_findable
 from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder
 from mediamill.videos.publish import bring_back, publish
 from mediamill.videos.store import queries
@@ -110,6 +111,7 @@ async def complete(settings: Settings, connection: Connection, jobs: Sequence[Mo
         made = await publish(connection, settings.data_folder, video, job)
         if made.has_audio and settings.video_captions and video["captions_state"] == "none":
             await enqueue_captions(connection, Enqueuer(Kinds([JobKind(TRANSCRIBE)])), video["id"])
+        await note_findable(connection, video["id"])
         await queries.tell.run(connection, id=video["id"])
 
 
@@ -177,6 +179,7 @@ async def keep_transcript(data_folder: Path, connection: Connection, jobs: Seque
             state="ready" if segments else "silent",
             error=None,
         )
+        await note_findable(connection, video["id"])
         await queries.tell.run(connection, id=video["id"])
 
 

@@ -169,3 +169,8 @@ join videos v on v.id = o.id
 where v.output is distinct from o.output
     and not exists (select from jobs j where j.id = o.output)
     and not exists (select from dead_jobs d where d.id = o.output);
+
+-- name: findable_video
+-- One that can be watched. What failed to be made anew can still be found as it was.
+select slug, title, description, category, transcript, created_at from videos
+where id = :id and ready_at is not null and deleted_at is null;

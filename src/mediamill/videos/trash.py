@@ -14,6 +14,7 @@ from mediamill.engine.dead import purge_dead
 from mediamill.engine.hold import forget_owner, hold_owner, release_owner
 from mediamill.errors import ConflictError
 from mediamill.videos.again import lock_video
+from mediamill.videos.findable import note_findable
 from mediamill.videos.model import UnknownVideoError, owner_of, video_folder
 from mediamill.videos.store import queries
 
@@ -40,6 +41,7 @@ async def delete_video(connection: Connection, video_id: UUID) -> None:
     if await queries.set_deleted.value(connection, id=video_id, deleted=True) is None:
         raise InTrashError(fix="it can be restored, or erased for good")
     await hold_owner(connection, owner_of(video_id))
+    await note_findable(connection, video_id)
     await queries.tell.run(connection, id=video_id)
 
 
@@ -49,6 +51,7 @@ async def restore_video(connection: Connection, video_id: UUID) -> None:
     if await queries.set_deleted.value(connection, id=video_id, deleted=False) is None:
         raise NotInTrashError
     await release_owner(connection, owner_of(video_id))
+    await note_findable(connection, video_id)
     await queries.tell.run(connection, id=video_id)
 
 
@@ -61,6 +64,7 @@ async def erase_video(connection: Connection, data_folder: Path, video_id: UUID)
     if dead:
         await purge_dead(connection, dead)
     await forget_owner(connection, owner_of(video_id))
+    await note_findable(connection, video_id)
     await queries.tell_gone.run(connection, id=str(video_id))
     remove_later(connection, video_folder(data_folder, video_id))
 
