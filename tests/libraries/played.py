@@ -130,7 +130,7 @@ class Ground(Played):
         looks = []
         for look in payload["looks"]:
             assert (folder / look["file"]).is_file(), f"{look['file']} is not there to be looked at"
-            vector = base64.b64encode(np.ones(8, "<f2").tobytes()).decode()
+            vector = base64.b64encode(np.ones(384, "<f2").tobytes()).decode()
             seen = {"description": "a harbour", "tags": [{"label": "harbour", "score": 0.9}]}
             looks.append({"of": look["of"], "id": look["id"], **seen, "meaning": vector, "look": vector})
         return await self.finish(job, {"looks": looks})

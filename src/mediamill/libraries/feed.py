@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,23 +19,30 @@ from mediamill.db.connection import LOST, Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob, Priority
 from mediamill.libraries.model import IMAGE, TAG, VIDEO, home_of_asset, output_folder, owner_of
+from mediamill.libraries.reach import Reach
 from mediamill.libraries.store import queries
 from mediamill.libraries.taggers import Taggers, looks_left, read_taggers
+from mediamill.libraries.twins import take_after_twins
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
 
-EVERY_SECONDS = 1.0
-REACH_SECONDS = 5.0  # a folder on a network that does not answer for so long is away
+EVERY_SECONDS, FORGET_SECONDS = 1.0, 60.0
+MOST_LOST = 5_000
 AT_HAND = {"image": 1000, "video": 20, "tag": 200}  # jobs of each library
+AtHand = dict[tuple[int, str], int]  # by library and work
 STATUS_FED = {"image": "pending", "video": "extracting", "tag": "analyzing"}
 
 
 async def feed_forever(database: Database, enqueuer: Enqueuer, settings: Settings) -> None:
     """For the server; several servers may do it at once."""
+    reach, forgotten_at = Reach(), -FORGET_SECONDS
     while True:
         try:
-            await feed_libraries(database, enqueuer, settings)
+            await feed_libraries(database, enqueuer, settings, reach)
+            if (now := time.monotonic()) - forgotten_at >= FORGET_SECONDS:
+                await forget_lost_jobs(database)
+                forgotten_at = now
         except LOST as error:
             log.debug("feeding libraries: the database is away: %s", error)
         except Exception:
@@ -43,32 +50,55 @@ async def feed_forever(database: Database, enqueuer: Enqueuer, settings: Setting
         await asyncio.sleep(EVERY_SECONDS)
 
 
-async def feed_libraries(database: Database, enqueuer: Enqueuer, settings: Settings) -> int:
+async def feed_libraries(
+    database: Database, enqueuer: Enqueuer, settings: Settings, reach: Reach | None = None
+) -> int:
     """Fill up to what should be at hand; how many jobs."""
+    reach = reach or Reach()
     async with database.connection() as connection:
         libraries = await queries.feedable.rows(connection)
-        at_hand = {
-            (row["library"], row["work"]): row["jobs"] for row in await queries.at_hand.rows(connection)
-        }
+        at_hand = await _count(connection, None)
+    low = [library for library in libraries if _room(at_hand, library["number"])]
+    there = await asyncio.gather(*(reach.is_there(library["absolute_path"]) for library in low))
     total = 0
-    for library in libraries:
-        reachable: bool | None = None
-        for work, most in AT_HAND.items():
-            room = most - at_hand.get((library["number"], work), 0)
-            if room < most / 2:
-                continue
-            if work != "tag" and reachable is None:
-                reachable = await _is_there(library["absolute_path"])
-            if work == "tag" or reachable:
+    for library, reachable in zip(low, there, strict=True):
+        for work in _room(at_hand, library["number"]):
+            if work == "tag" or reachable:  # tagging needs nothing of the library itself
                 async with database.transaction() as connection:
-                    total += await _feed(connection, enqueuer, settings, library, work, room)
+                    total += await _feed_one(connection, enqueuer, settings, library["number"], work)
     return total
 
 
 async def forget_lost_jobs(database: Database) -> int:
     """Assets whose job was purged wait again; how many."""
     async with database.transaction() as connection:
-        return len(await queries.forget_lost_jobs.rows(connection))
+        lost = await queries.find_lost_jobs.rows(connection, amount=MOST_LOST)
+        if not lost:
+            return 0
+        ids, jobs = [row["id"] for row in lost], [row["job_id"] for row in lost]
+        return len(await queries.forget_jobs.rows(connection, ids=ids, jobs=jobs))
+
+
+async def _count(connection: Connection, library: int | None) -> AtHand:
+    rows = await queries.at_hand.rows(connection, library=library)
+    return {(row["library"], row["work"]): row["jobs"] for row in rows}
+
+
+def _room(at_hand: AtHand, library: int) -> dict[str, int]:
+    """How many jobs are missing, of what half or more is missing of."""
+    room = {work: most - at_hand.get((library, work), 0) for work, most in AT_HAND.items()}
+    return {work: count for work, count in room.items() if count >= AT_HAND[work] / 2}
+
+
+async def _feed_one(
+    connection: Connection, enqueuer: Enqueuer, settings: Settings, number: int, work: str
+) -> int:
+    """Nothing if somebody else feeds it just now, or has done so since it was counted."""
+    library = await queries.hold_feeding.row(connection, number=number)
+    if library is None:
+        return 0
+    room = _room(await _count(connection, number), number).get(work, 0)
+    return await _feed(connection, enqueuer, settings, library, work, room) if room else 0
 
 
 async def _feed(
@@ -123,6 +153,8 @@ async def _tag_jobs(
         waiting += await queries.take_waiting.rows(
             connection, library=library["number"], type=kind, status="proxied", amount=left
         )
+    taken = await take_after_twins(connection, [asset["id"] for asset in waiting if asset["type"] == "image"])
+    waiting = [asset for asset in waiting if asset["id"] not in taken]
     looks = await looks_left(connection, waiting, taggers)
     return waiting, [_tag_job(library, asset, taggers, looks[asset["id"]]) for asset in waiting]
 
@@ -140,12 +172,3 @@ def _job(kind: str, library: Record, asset: Record, payload: dict[str, Any]) -> 
     return NewJob(
         kind, payload, owner=owner_of(library["number"]), subject_id=str(asset["id"]), priority=Priority.LOW
     )
-
-
-async def _is_there(path: str) -> bool:
-    """Is the folder of a library to be seen? One that is not mounted costs nobody an attempt."""
-    try:
-        async with asyncio.timeout(REACH_SECONDS):
-            return await asyncio.to_thread(os.path.isdir, path)
-    except TimeoutError:
-        return False

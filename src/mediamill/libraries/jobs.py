@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from mediamill.libraries.model import (
 )
 from mediamill.libraries.store import queries
 from mediamill.libraries.tagging import keep_looks, note_looks
+from mediamill.libraries.twins import take_after_twins
 from mediamill.libraries.video_output import keep_scene, keep_videos
 from mediamill.settings import Settings
 from mediamill.staging.inputs import RootAwayError
 
 PREVIEW = "preview.webp"
+NONSENSE = "the result made no sense"
 AGAIN = {IMAGE: "pending", VIDEO: "pending", TAG: "proxied"}  # where an asset goes back to
 
 
@@ -70,14 +73,14 @@ def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
 
 async def keep_images(connection: Connection, jobs: Sequence[Moved]) -> None:
     """Proxied, many by one statement. An asset that has another job by now is left alone."""
-    made = [one for one in map(_read_image, jobs) if one is not None]
+    results = [(job, _read_image(job)) for job in jobs]
+    made = [image for _, image in results if image is not None]
     if made:
         names = ("ids", "jobs", "outputs", "widths", "heights", "facts", "digests", "taken")
         columns = dict(zip(names, map(list, zip(*made, strict=True)), strict=True))
-        await queries.keep_images.rows(connection, **columns)
-    lost = [job for job in jobs if _read_image(job) is None]
-    if lost:
-        await give_up(connection, lost)
+        kept = await queries.keep_images.rows(connection, **columns)
+        await take_after_twins(connection, [row["id"] for row in kept])
+    await give_up(connection, [replace(job, reason=NONSENSE) for job, image in results if image is None])
 
 
 async def note_retry(connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -89,25 +92,38 @@ async def note_retry(connection: Connection, jobs: Sequence[Moved]) -> None:
             ids=[id_of(job.subject_id) for job in failed],
             jobs=[job.job_id for job in failed],
             errors=[_error_of(job) for job in failed],
-            counted=[0 if RootAwayError.TEXT in (job.error or "") else 1 for job in failed],
+            counted=[0 if _is_away(job) else 1 for job in failed],
         )
 
 
 async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
-    """Failed for good: poisoned if that took all its tries; waiting again if only its folder was away."""
-    statuses = []
-    for job in jobs:
-        if RootAwayError.TEXT in (job.error or ""):
-            statuses.append(AGAIN[job.kind])
-        else:
-            statuses.append("poisoned" if job.attempts > MOST_RETRIES else "failed")
-    await queries.give_up.run(
-        connection,
-        ids=[id_of(job.subject_id) for job in jobs],
-        jobs=[job.job_id for job in jobs],
-        errors=[_error_of(job) for job in jobs],
-        statuses=statuses,
-    )
+    """The job is dead. What is wrong with the file itself is final; what took all tries poisons. An asset waits again
+    if its folder was away, if nobody came to do the job, or if the result made no sense."""
+    fates = [_fate(job) for job in jobs]
+    if jobs:
+        await queries.give_up.run(
+            connection,
+            ids=[id_of(job.subject_id) for job in jobs],
+            jobs=[job.job_id for job in jobs],
+            errors=[_error_of(job) for job in jobs],
+            statuses=[status for status, _ in fates],
+            counted=[counted for _, counted in fates],
+            most=MOST_RETRIES,
+        )
+
+
+def _fate(job: Moved) -> tuple[str, int]:
+    """Where its asset goes, and how many failures this counts for."""
+    if _is_away(job) or job.reason == "abandoned":
+        return AGAIN[job.kind], 0
+    if job.reason == NONSENSE:
+        return AGAIN[job.kind], 1
+    return "failed", 0 if job.reason == "permanent" else 1
+
+
+def _is_away(job: Moved) -> bool:
+    """By its first words: a file's name may hold any text."""
+    return (job.error or "").startswith(RootAwayError.TEXT)
 
 
 def _read_image(job: Moved) -> tuple[Any, ...] | None:

@@ -13,7 +13,7 @@ select 'library.changed', slug, jsonb_build_object('slug', slug, 'scan_status', 
 from libraries where number = :number;
 
 -- name: find_library
-select * from libraries where slug = :slug;
+select l.*, m.name as tagger from libraries l left join ai_models m on m.id = l.target_tagger_id where l.slug = :slug;
 
 -- name: lock_library
 select * from libraries where slug = :slug for update;
@@ -46,13 +46,18 @@ update libraries set deleted_at = case when :deleted then now() end where number
 
 -- name: feedable
 -- Those that something could be fed for: active, not in the trash.
-select number, slug, absolute_path, ignore_previews, sampling_limit, sampling_policy, target_tagger_id
-from libraries where deleted_at is null and is_active;
+select number, absolute_path from libraries where deleted_at is null and is_active order by number;
+
+-- name: hold_feeding
+-- One at a time feeds a library, so that no more is at hand than should be; not one that was just paused.
+select number, absolute_path, ignore_previews, sampling_limit, sampling_policy, target_tagger_id from libraries
+where number = :number and deleted_at is null and is_active
+    and pg_try_advisory_xact_lock(hashtext('library feed'), :number);
 
 -- name: at_hand
 -- How many assets of each have a job, by what the job does.
 select library, case when status = 'analyzing' then 'tag' else type end as work, count(*) as jobs
-from assets where job_id is not null group by 1, 2;
+from assets where job_id is not null and (:library::int is null or library = :library) group by 1, 2;
 
 -- name: take_waiting
 -- Two that feed at once take different ones.
@@ -74,19 +79,27 @@ delete from video_frames where asset_id = any (:ids::bigint[]);
 -- name: drop_active_states!
 delete from video_active_state where asset_id = any (:ids::bigint[]);
 
--- name: forget_lost_jobs
--- Jobs that are neither waiting, running nor dead: somebody purged them. Their assets wait again.
+-- name: find_lost_jobs
+-- Jobs that are no more, though their assets wait for them: somebody purged them. Read by one snapshot, in which a job
+-- and the asset that names it come together: one that was fed just now is not among them.
+select a.id, a.job_id from assets a
+where a.job_id is not null and not exists (select from jobs j where j.id = a.job_id) limit :amount;
+
+-- name: forget_jobs
+-- Their assets wait again, if they still wait for just those jobs.
 update assets a set job_id = null,
     status = case a.status when 'extracting' then 'pending' when 'analyzing' then 'proxied' else a.status end
-where a.job_id is not null and not exists (select from jobs j where j.id = a.job_id)
+from unnest(:ids::bigint[], :jobs::bigint[]) as f (id, job_id) where a.id = f.id and a.job_id = f.job_id
 returning a.id;
 
 -- name: keep_images
 -- Proxied; `digest` finds the same picture under another name.
 update assets a set status = 'proxied', job_id = null, retry_count = 0, error = null, error_code = null,
-    output = f.output, width = f.width, height = f.height, facts = f.facts::jsonb, proxy_digest = decode(f.digest, 'hex'),
+    output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
+    facts = f.facts::jsonb || jsonb_strip_nulls(
+        jsonb_build_object('text', a.facts -> 'text', 'models', a.facts -> 'models')),
     shown_at = coalesce(f.taken_at, to_timestamp(a.mtime_ns / 1e9)),
-    search_vector = findable(a.description, a.tags, a.rel_path, null)
+    search_vector = findable(a.description, a.tags, a.rel_path, a.facts ->> 'text')
 from unnest(:ids::bigint[], :jobs::bigint[], :outputs::text[], :widths::int[], :heights::int[], :facts::text[],
     :digests::text[], :taken::timestamptz[]) as f (id, job_id, output, width, height, facts, digest, taken_at)
 where a.id = f.id and a.job_id = f.job_id returning a.id;
@@ -98,8 +111,11 @@ from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :counted::int[]) a
 where a.id = f.id and a.job_id = f.job_id;
 
 -- name: give_up!
-update assets a set job_id = null, error = f.error, status = f.status
-from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :statuses::text[]) as f (id, job_id, error, status)
+-- Too many failures that counted poison an asset, whatever else would become of it.
+update assets a set job_id = null, error = f.error, retry_count = a.retry_count + f.counted,
+    status = case when a.retry_count + f.counted > :most then 'poisoned' else f.status end
+from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :statuses::text[], :counted::int[])
+    as f (id, job_id, error, status, counted)
 where a.id = f.id and a.job_id = f.job_id;
 
 -- name: lock_asset
@@ -128,62 +144,6 @@ update assets set status = 'proxied', job_id = null, retry_count = 0, error = nu
     shown_at = coalesce(:taken_at, to_timestamp(mtime_ns / 1e9)),
     search_vector = findable(description, tags, rel_path, null)
 where id = :id;
-
--- name: find_tagger
-select id, name, engine from ai_models where id = :id and task = 'vision';
-
--- name: moments_left
--- Scenes and frames that this tagger has not looked at, in the order of time, so many for each video.
-select asset_id, "of", id, path from (
-    select m.*, row_number() over (partition by asset_id order by at) as place from (
-        select asset_id, 'scene' as "of", id, rep_frame_path as path, start_ts as at, tags_model_id from video_scenes
-        where asset_id = any (:ids::bigint[])
-        union all
-        select asset_id, 'frame', id, frame_path, timestamp_ms / 1000.0, tags_model_id from video_frames
-        where asset_id = any (:ids::bigint[])) m
-    where tags_model_id is distinct from :tagger) ordered
-where place <= :most;
-
--- name: lock_tagged
-select id, library, type, job_id from assets where id = :id for update;
-
--- name: tag_asset
-update assets set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
-    search_vector = findable(:description, :tags::jsonb, rel_path, :words)
-where id = :id and id = :asset_id returning id;
-
--- name: tag_scene
-update video_scenes set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
-    metadata = coalesce(metadata, '{}') || jsonb_build_object('text', :words::text),
-    search_vector = findable(:description, :tags::jsonb, null, :words)
-where id = :id and asset_id = :asset_id returning id;
-
--- name: tag_frame
-update video_frames set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
-    search_vector = findable(:description, :tags::jsonb, null, :words)
-where id = :id and asset_id = :asset_id returning id;
-
--- name: sum_up_video!
--- A video is tagged with what is in its scenes and frames, each label with its best score.
-with labels as (
-    select tag ->> 'label' as label, max((tag ->> 'score')::float8) as score from (
-        select tags from video_scenes where asset_id = :id and tags_model_id = :tagger
-        union all select tags from video_frames where asset_id = :id and tags_model_id = :tagger) m,
-        jsonb_array_elements(m.tags) tag
-    group by 1 order by 2 desc nulls last limit 30
-), summed as (
-    select jsonb_agg(jsonb_build_object('label', label, 'score', score) order by score desc nulls last) as tags from labels
-)
-update assets a set tags = s.tags, search_vector = findable(a.description, s.tags, a.rel_path, null)
-from summed s where a.id = :id and s.tags is not null;
-
--- name: finish_tagging!
-update assets a set job_id = null, retry_count = 0, error = null,
-    tags_model_id = case when more then a.tags_model_id else :tagger end,
-    status = case when more then 'proxied' else 'completed' end
-from (select exists (select from video_scenes where asset_id = :id and tags_model_id is distinct from :tagger)
-    or exists (select from video_frames where asset_id = :id and tags_model_id is distinct from :tagger) as more) left_over
-where a.id = :id;
 
 -- Assets, looked at.
 

@@ -1,8 +1,4 @@
-"""Who tags: a library's target, or the tagger of the settings; and what is left for it to look at.
-
-Another target tags again what is completed, batch by batch, from the proxies that are there; the old tags stay until
-then.
-"""
+"""Who tags: a library's target, or the default of the system; and what is left for it to look at."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.store import queries
+from mediamill.libraries.tagging_store import queries
 from mediamill.processors.models.names import ModelName, look_name, text_name, vision_name
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
 
 PREVIEW = "preview.webp"
-LOOKS_OF_ONE_JOB = 200
+LOOKS_OF_ONE_JOB = 50  # so many results are far below the limit of a result, also with long vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +40,18 @@ class Taggers:
 
 
 async def read_taggers(connection: Connection, settings: Settings, target: int | None) -> Taggers:
-    """Those of a library whose target is this, or whatever the settings say."""
-    chosen = await queries.find_tagger.row(connection, id=target) if target is not None else None
+    """Those of a library whose target is this; else the system's default, else whatever the settings say.
+
+    The default is that of the database: two servers with different settings would never agree on what is done.
+    """
+    wanted = target if target is not None else await queries.default_tagger.value(connection)
+    chosen = await queries.find_tagger.row(connection, id=wanted) if wanted is not None else None
     vision = vision_name(settings)
     if chosen is not None:
         vision = ModelName("vision", chosen["engine"], chosen["name"])
     text, look = text_name(settings), look_name(settings)
     return Taggers(
-        (await ensure_model(connection, vision), vision),
+        (chosen["id"] if chosen is not None else await ensure_model(connection, vision), vision),
         (await ensure_model(connection, text), text),
         (await ensure_model(connection, look), look),
     )

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
-from mediamill.libraries.model import id_of
-from mediamill.libraries.store import queries
-from mediamill.search.vectors import BadVectorError, Subject, put_vector
+from mediamill.libraries.model import MOST_RETRIES, id_of
+from mediamill.libraries.tagging_store import queries
+from mediamill.search.vectors import BadVectorError, Subject, drop_vector, put_vector
 
-MOST_LOOKS, MOST_TAGS = 1000, 50
-LABEL_CHARACTERS, DESCRIPTION_CHARACTERS, WORDS_CHARACTERS = 100, 5_000, 20_000
+MOST_LOOKS, MOST_TAGS, MOST_MODELS = 1000, 50, 10
+LABEL_CHARACTERS, DESCRIPTION_CHARACTERS, WORDS_CHARACTERS = 100, 5_000, 10_000
+LARGEST_ID = 2**63 - 1
+MODELS = {"meaning": "text_model", "look": "look_model"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen in one image, as far as it makes sense. `noted`: words in it, exact models, what went wrong."""
+
+    of: str
+    id: int
+    description: str | None
+    tags: list[dict[str, Any]]
+    noted: dict[str, Any]
+    vectors: dict[str, str]
 
 
 async def note_looks(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
     """Some of it is done: it is kept at once, and a later attempt is not asked for it."""
     asset = await _lock(connection, job.subject_id, job.id)
     if asset is not None:
-        await _keep(connection, asset, json.loads(job.payload_json), parts.get("looks"))
+        await _keep(connection, asset, read_models(json.loads(job.payload_json)), parts.get("looks"))
 
 
 async def keep_looks(connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -31,11 +47,19 @@ async def keep_looks(connection: Connection, jobs: Sequence[Moved]) -> None:
         asset = await _lock(connection, job.subject_id, job.job_id)
         if asset is None:
             continue
+        models = read_models(job.payload)
         result = job.result if isinstance(job.result, Mapping) else {}
-        tagger = await _keep(connection, asset, job.payload, result.get("looks"))
+        kept = await _keep(connection, asset, models, result.get("looks"))
         if asset["type"] == "video":
-            await queries.sum_up_video.run(connection, id=asset["id"], tagger=tagger)
-        await queries.finish_tagging.run(connection, id=asset["id"], tagger=tagger)
+            await queries.sum_up_video.run(connection, id=asset["id"], tagger=models["tagger"])
+        await queries.finish_tagging.row(
+            connection,
+            id=asset["id"],
+            tagger=models["tagger"],
+            wanted=asset["wanted"],
+            kept=kept > 0,
+            most=MOST_RETRIES,
+        )
 
 
 async def _lock(connection: Connection, subject: str | None, job_id: int) -> Record | None:
@@ -43,49 +67,92 @@ async def _lock(connection: Connection, subject: str | None, job_id: int) -> Rec
     return asset if asset is not None and asset["job_id"] == job_id else None
 
 
-async def _keep(connection: Connection, asset: Record, payload: Mapping[str, Any], looks: Any) -> int:
-    """Whoever looked may have been taken over: what is not of this asset changes nothing."""
-    models = {name: int(payload[name]["id"]) for name in ("tagger", "text_model", "look_model")}
-    for look in list(looks or ())[:MOST_LOOKS]:
-        if not isinstance(look, Mapping) or look.get("of") not in ("asset", "scene", "frame"):
-            continue
-        facts = {
-            "id": int(look["id"]),
-            "asset_id": asset["id"],
-            "tagger": models["tagger"],
-            "description": _text(look.get("description"), DESCRIPTION_CHARACTERS),
-            "tags": json.dumps(read_tags(look.get("tags"))),
-            "words": _text(look.get("text"), WORDS_CHARACTERS),
-        }
-        statement = getattr(queries, f"tag_{look['of']}")
-        if await statement.value(connection, **facts) is not None:
+async def _keep(connection: Connection, asset: Record, models: Mapping[str, int], looks: Any) -> int:
+    """How many. Whoever looked may have been taken over: what is not of this asset changes nothing."""
+    kept = 0
+    for look in read_looks(looks):
+        done = await getattr(queries, f"tag_{look.of}").value(
+            connection,
+            id=look.id,
+            asset_id=asset["id"],
+            tagger=models["tagger"],
+            description=look.description,
+            tags=json.dumps(look.tags),
+            noted=json.dumps(look.noted),
+        )
+        if done is not None:
+            kept += 1
             await _keep_vectors(connection, asset, models, look)
-    return models["tagger"]
+    return kept
 
 
-async def _keep_vectors(
-    connection: Connection, asset: Record, models: Mapping[str, int], look: Mapping[str, Any]
-) -> None:
-    place = {} if look["of"] == "asset" else {f"{look['of']}_id": int(look["id"])}
+async def _keep_vectors(connection: Connection, asset: Record, models: Mapping[str, int], look: Look) -> None:
+    place = {} if look.of == "asset" else {f"{look.of}_id": look.id}
     subject = Subject(asset_id=asset["id"], library=asset["library"], **place)
-    for name, model in (("meaning", "text_model"), ("look", "look_model")):
-        if isinstance(look.get(name), str):
-            try:
-                await put_vector(connection, models[model], subject, look[name])
-            except BadVectorError:
-                continue
+    for name, model in MODELS.items():
+        try:
+            if (vector := look.vectors.get(name)) is not None:
+                await put_vector(connection, models[model], subject, vector)
+            else:  # one of an earlier look may be there
+                await drop_vector(connection, models[model], subject)
+        except BadVectorError:
+            continue
+
+
+def read_models(payload: Mapping[str, Any]) -> dict[str, int]:
+    """The ids of the models of a job. The payload is our own."""
+    return {name: int(payload[name]["id"]) for name in ("tagger", *MODELS.values())}
+
+
+def read_looks(looks: Any) -> list[Look]:
+    """Those that make sense, whoever sent them."""
+    told = looks[:MOST_LOOKS] if isinstance(looks, list) else []
+    return [look for look in map(_read_look, told) if look is not None]
+
+
+def _read_look(told: Any) -> Look | None:
+    match told:
+        case {"of": "asset" | "scene" | "frame" as of, "id": int(id_)} if 0 < id_ <= LARGEST_ID:
+            pass
+        case _:
+            return None
+    noted = {
+        "text": _text(told.get("text"), WORDS_CHARACTERS),
+        "models": _texts(told.get("models")),
+        "tag_error": _text(told.get("error"), LABEL_CHARACTERS),
+    }
+    return Look(
+        of,
+        id_,
+        _text(told.get("description"), DESCRIPTION_CHARACTERS),
+        read_tags(told.get("tags")),
+        {name: value for name, value in noted.items() if value},
+        {name: told[name] for name in MODELS if isinstance(told.get(name), str)},
+    )
 
 
 def read_tags(tags: Any) -> list[dict[str, Any]]:
     """Labels with scores, as far as they make sense."""
     found = []
-    for tag in list(tags or ())[:MOST_TAGS]:
-        if isinstance(tag, Mapping) and isinstance(tag.get("label"), str):
-            score = tag.get("score")
-            label = tag["label"].replace("\0", "")[:LABEL_CHARACTERS]
-            found.append({"label": label, "score": float(score) if isinstance(score, int | float) else None})
+    for tag in tags[:MOST_TAGS] if isinstance(tags, list) else ():
+        label = _text(tag.get("label"), LABEL_CHARACTERS) if isinstance(tag, Mapping) else None
+        if label is not None:
+            found.append({"label": label, "score": _score(tag.get("score"))})
     return found
 
 
+def _score(value: Any) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(1.0, max(0.0, float(value))) if fits and math.isfinite(value) else None
+
+
+def _texts(values: Any) -> list[str]:
+    told = values[:MOST_MODELS] if isinstance(values, list) else []
+    return [text for text in (_text(value, LABEL_CHARACTERS) for value in told) if text is not None]
+
+
 def _text(value: Any, most: int) -> str | None:
-    return value.replace("\0", "")[:most] if isinstance(value, str) and value.strip() else None
+    """What the database can hold; None if there is nothing."""
+    if not isinstance(value, str):
+        return None
+    return value.replace("\0", "").encode(errors="replace").decode().strip()[:most] or None

@@ -1,0 +1,134 @@
+-- Tagging. Every description, tag and vector names its model. What a job brings is kept only while its asset waits for
+-- that job, and only for moments of that asset. Words that were read are in facts (or metadata) under "text", so that
+-- what an asset is found by can be made anew.
+
+-- name: find_tagger
+select id, name, engine from ai_models where id = :id and task = 'vision';
+
+-- name: default_tagger
+select (value #>> '{}')::int from system_metadata where key = 'default_tagger';
+
+-- name: set_default_tagger
+-- The id that was there before; null if it is the same, or the first.
+with before as (select value from system_metadata where key = 'default_tagger' for update), after as (
+    insert into system_metadata (key, value) values ('default_tagger', to_jsonb(:id::int))
+    on conflict (key) do update set value = excluded.value)
+select (value #>> '{}')::int from before where value <> to_jsonb(:id::int);
+
+-- name: moments_left
+-- Scenes and frames that this tagger has not looked at, in the order of time, so many for each video.
+select asset_id, "of", id, path from (
+    select m.*, row_number() over (partition by asset_id order by at) as place from (
+        select asset_id, 'scene' as "of", id, rep_frame_path as path, start_ts as at, tags_model_id from video_scenes
+        where asset_id = any (:ids::bigint[])
+        union all
+        select asset_id, 'frame', id, frame_path, timestamp_ms / 1000.0, tags_model_id from video_frames
+        where asset_id = any (:ids::bigint[])) m
+    where tags_model_id is distinct from :tagger) ordered
+where place <= :most order by asset_id, place;
+
+-- name: lock_tagged
+-- With the tagger that its library wants by now.
+select a.id, a.library, a.type, a.job_id, coalesce(l.target_tagger_id,
+    (select (value #>> '{}')::int from system_metadata where key = 'default_tagger')) as wanted
+from assets a join libraries l on l.number = a.library where a.id = :id for update of a;
+
+-- name: tag_asset
+update assets set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    facts = coalesce(facts, '{}') - '{text,models,tag_error}'::text[] || :noted::jsonb,
+    search_vector = findable(:description, :tags::jsonb, rel_path, :noted::jsonb ->> 'text')
+where id = :id and id = :asset_id returning id;
+
+-- name: tag_scene
+update video_scenes set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    metadata = coalesce(metadata, '{}') - '{text,models,tag_error}'::text[] || :noted::jsonb,
+    search_vector = findable(:description, :tags::jsonb, null, :noted::jsonb ->> 'text')
+where id = :id and asset_id = :asset_id returning id;
+
+-- name: tag_frame
+update video_frames set description = :description, tags = :tags::jsonb, tags_model_id = :tagger,
+    search_vector = findable(:description, :tags::jsonb, null, :noted::jsonb ->> 'text')
+where id = :id and asset_id = :asset_id returning id;
+
+-- name: sum_up_video!
+-- A video all of whose moments were looked at is tagged with what is in them, each label with its best score.
+with moments as materialized (
+    select tags, tags_model_id from video_scenes where asset_id = :id
+    union all select tags, tags_model_id from video_frames where asset_id = :id
+), labels as (
+    select tag ->> 'label' as label, max((tag ->> 'score')::float8) as score
+    from moments, jsonb_array_elements(tags) tag group by 1 order by 2 desc nulls last, 1 limit 30
+), summed as (
+    select coalesce(jsonb_agg(jsonb_build_object('label', label, 'score', score) order by score desc nulls last, label),
+        '[]') as tags from labels
+)
+update assets a set tags = s.tags, description = null, tags_model_id = :tagger,
+    search_vector = findable(null, s.tags, a.rel_path, null)
+from summed s where a.id = :id and exists (select from moments)
+    and not exists (select from moments where tags_model_id is distinct from :tagger);
+
+-- name: finish_tagging
+-- Completed if all of it was looked at by whom the library wants. Else it waits for another job; a job that brought
+-- nothing counts as a failure.
+update assets a set job_id = null, error_code = null,
+    error = case when f.left_over and not :kept::bool then 'the tagger said nothing that can be used' end,
+    retry_count = case when f.left_over and not :kept::bool then a.retry_count + 1 else 0 end,
+    status = case when f.left_over and not :kept::bool and a.retry_count >= :most then 'poisoned'
+        when f.left_over or :tagger::int <> coalesce(:wanted::int, :tagger::int) then 'proxied' else 'completed' end
+from (select b.tags_model_id is distinct from :tagger::int
+    or exists (select from video_scenes where asset_id = :id and tags_model_id is distinct from :tagger::int)
+    or exists (select from video_frames where asset_id = :id and tags_model_id is distinct from :tagger::int) as left_over
+    from assets b where b.id = :id) f
+where a.id = :id returning a.status;
+
+-- name: set_target!
+-- Another target: its assets are gone through from the first one on.
+update libraries set target_tagger_id = :tagger, retag_after = 0 where number = :number;
+
+-- name: retag_default!
+update libraries set retag_after = 0 where target_tagger_id is null;
+
+-- name: retagging
+select number from libraries where retag_after is not null and deleted_at is null order by number;
+
+-- name: lock_retagging
+-- Under lock: whoever sets another target meanwhile waits, and then begins from the first asset again.
+select retag_after, coalesce(target_tagger_id,
+    (select (value #>> '{}')::int from system_metadata where key = 'default_tagger')) as target
+from libraries where number = :number and retag_after is not null and deleted_at is null for update;
+
+-- name: retag_batch
+-- The next so many assets by id, whosever they are: the primary key alone finds them. Those of the library that somebody
+-- else tagged wait for a tag job; what they have stays until that is done. Returns how many, and null at the end.
+with batch as materialized (
+    select id from assets where id > :after order by id limit :amount
+), moved as (
+    update assets a set status = 'proxied', job_id = null, retry_count = 0
+    from batch b where a.id = b.id and a.library = :number and a.status = 'completed' and a.output is not null
+        and a.tags_model_id is distinct from :target
+    returning a.id
+), walked as (
+    update libraries set retag_after = (select max(id) from batch) where number = :number
+)
+select (select count(*) from moved) as moved, (select max(id) from batch) as after;
+
+-- name: find_twins
+-- The same picture under another name, in any library that is not in the trash, looked at by whom this library wants.
+select n.id, t.id as twin from assets n join libraries l on l.number = n.library
+cross join lateral (
+    select t.id from assets t join libraries tl on tl.number = t.library and tl.deleted_at is null
+    where t.proxy_digest = n.proxy_digest and t.id <> n.id and t.type = 'image' and t.status = 'completed'
+        and t.tags_model_id = coalesce(l.target_tagger_id,
+            (select (value #>> '{}')::int from system_metadata where key = 'default_tagger'))
+    limit 1) t
+where n.id = any (:ids::bigint[]) and n.type = 'image' and n.status = 'proxied' and n.job_id is null;
+
+-- name: take_over
+-- All but the name is the twin's.
+update assets a set status = 'completed', retry_count = 0, error = null, error_code = null, description = t.description,
+    tags = t.tags, tags_model_id = t.tags_model_id,
+    facts = coalesce(a.facts, '{}') - '{text,models,tag_error}'::text[] || jsonb_strip_nulls(
+        jsonb_build_object('text', t.facts -> 'text', 'models', t.facts -> 'models')),
+    search_vector = findable(t.description, t.tags, a.rel_path, t.facts ->> 'text')
+from unnest(:ids::bigint[], :twins::bigint[]) as f (id, twin) join assets t on t.id = f.twin
+where a.id = f.id and a.status = 'proxied' and a.job_id is null returning a.id, f.twin;
