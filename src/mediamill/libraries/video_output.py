@@ -35,19 +35,8 @@ async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str
     asset = await queries.lock_asset.row(connection, id=asset_id)
     if asset is None or asset["job_id"] != job.id or not isinstance(scene, Mapping):
         return
-    file = str(scene.get("file"))
-    if scene.get("keep_reason") not in REASONS or not _FRAME.fullmatch(file):
+    if not await _put_scene(connection, asset_id, job.id, scene):
         return
-    await queries.put_scene.run(
-        connection,
-        asset_id=asset_id,
-        number=int(scene["number"]),
-        start_ts=float(scene["start_seconds"]),
-        end_ts=float(scene["end_seconds"]),
-        sharpness=float(scene["sharpness"]),
-        keep_reason=scene["keep_reason"],
-        rep_frame_path=str(output_folder(asset_id, output_of(job.id)) / file),
-    )
     state = json.dumps(active)
     if not isinstance(active, Mapping) or len(state) > STATE_CHARACTERS:
         await queries.drop_active_states.run(connection, ids=[asset_id])
@@ -61,6 +50,24 @@ async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str
         best_sharpness=active.get("current_best_sharpness"),
         state=state,
     )
+
+
+async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: Mapping[str, Any]) -> bool:
+    """Its row, if there is none yet; False if what was told is no scene."""
+    file = str(scene.get("file"))
+    if scene.get("keep_reason") not in REASONS or not _FRAME.fullmatch(file):
+        return False
+    await queries.put_scene.run(
+        connection,
+        asset_id=asset_id,
+        number=int(scene["number"]),
+        start_ts=float(scene["start_seconds"]),
+        end_ts=float(scene["end_seconds"]),
+        sharpness=float(scene["sharpness"]),
+        keep_reason=scene["keep_reason"],
+        rep_frame_path=str(output_folder(asset_id, output_of(job_id)) / file),
+    )
+    return True
 
 
 async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -78,7 +85,10 @@ async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, 
     result = job.result if isinstance(job.result, Mapping) else {}
     folder = output_folder(asset_id, output_of(job.job_id))
     await asyncio.to_thread(_bring_back, kept_folder(data_folder, job.job_id), data_folder / folder)
-    names = {one.name for one in await list_kept(connection, data_folder, job.job_id)}
+    kept = await list_kept(connection, data_folder, job.job_id)
+    names = {one.name for one in kept}
+    for one in kept:  # reports may be lost on their way, kept files are not
+        await _put_scene(connection, asset_id, job.job_id, one.facts)
     for frame in list(result.get("frames") or ())[:MOST_FRAMES]:
         if _FRAME.fullmatch(str(frame["file"])) and frame["file"] in names:
             await queries.put_frame.run(

@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_WAITING = 1_000
+
 
 class Reporter:
-    """Saves a child's reports one after the other, the newest of each thing told; the last is not lost."""
+    """Saves a child's reports one after the other, the newest of each thing told; the last is not lost.
 
-    def __init__(self, run: LaneRun) -> None:
-        self._run = run
-        self._waiting: dict[str, Any] = {}
+    `each`: somebody is told of the parts (a hook), so that every report with parts is saved by itself, in order.
+    """
+
+    def __init__(self, run: LaneRun, *, each: bool = False) -> None:
+        self._run, self._each = run, each
+        self._waiting: deque[dict[str, Any]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def put(self, report: Report) -> None:
@@ -39,15 +44,23 @@ class Reporter:
             "parts": report.parts,
             "checkpoint": report.checkpoint,
         }
-        self._waiting |= {name: value for name, value in told.items() if value is not None}
+        told = {name: value for name, value in told.items() if value is not None}
+        if self._waiting and self._can_merge(told):
+            self._waiting[-1] |= told
+        else:
+            self._waiting.append(told)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._save())
 
+    def _can_merge(self, told: dict[str, Any]) -> bool:
+        """A child that tells more than can be saved is not listened to for ever."""
+        both = "parts" in told and "parts" in self._waiting[-1]
+        return not (self._each and both) or len(self._waiting) >= MOST_WAITING
+
     async def _save(self) -> None:
         while self._waiting:
-            waiting, self._waiting = self._waiting, {}
             try:
-                await self._run.report(**waiting)
+                await self._run.report(**self._waiting.popleft())
             except ClaimLostError:
                 self._run.slot.stop(claim_lost=True)
                 return

@@ -135,7 +135,7 @@ class Runner:
             return await kind.handler(run)
         given = await self._given(run, keeps_files=kind.keeps_files)
         sandbox = await self._sandbox(pool)
-        reporter, keeper = Reporter(run), FileKeeper(run, pool)
+        reporter, keeper = Reporter(run, each=kind.on_progress is not None), FileKeeper(run, pool)
         made: dict[str, Any] = {}
 
         async def keep(folder: Path, output: ProcessorOutput) -> None:
