@@ -37,8 +37,8 @@ class Opening:
         keep: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._folder, self._facts, self._threads, self._keep = folder, facts, threads, keep
-        has_poster = THUMBNAIL_FILE in kept and PREVIEW_FILE in kept
-        self.digest: str | None = kept[PREVIEW_FILE].get("digest") if has_poster else None
+        self._has_thumbnail = THUMBNAIL_FILE in kept  # it is kept before the preview
+        self.digest: str | None = kept[PREVIEW_FILE].get("digest") if PREVIEW_FILE in kept else None
         self._wants_clip = CLIP_FILE not in kept
         self._clip: HeadClip | None = None
         self._pixel_shape = 1.0
@@ -99,7 +99,8 @@ class Opening:
             digest = sha256(write_files(image, self._folder)).hexdigest()
         except TROUBLE:
             return
-        self._keep(THUMBNAIL_FILE, {})
+        if not self._has_thumbnail:
+            self._keep(THUMBNAIL_FILE, {})
         self._keep(PREVIEW_FILE, {"digest": digest})
         self.digest = digest
 

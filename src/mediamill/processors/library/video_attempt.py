@@ -102,10 +102,13 @@ class VideoAttempt:
         count = min(MOST_WINDOWS, max(1, int(self._given.payload.get("sampling_limit") or USUAL_WINDOWS)))
         length = facts.duration_seconds or self._end_seconds
         keep = self._keep_picture(footage)
-        for window, sample, frame in sample_frames(footage, length, count, done):
+        for window, sample, at_hand in sample_frames(footage, length, count, done):
             told = _frame_as_json(sample)
-            if told["timestamp_ms"] not in found:
-                keep(told["file"], frame, {**told, "window": window})
+            if told["timestamp_ms"] in found:
+                continue
+            picture = at_hand or _keyframe_at(footage, sample)
+            if picture is not None:
+                keep(told["file"], picture, {**told, "window": window})
                 found[told["timestamp_ms"]] = told
             self._tell(length * (window + 1) / count, facts)
         return [found[at] for at in sorted(found)]
@@ -196,6 +199,11 @@ class VideoAttempt:
             "digest": opening.digest,
             "warnings": self._warnings,
         }
+
+
+def _keyframe_at(footage: Footage, sample: Sample) -> VideoFrame | None:
+    found = footage.keyframe_at(sample.timestamp_ms / 1000)
+    return None if found is None else found[1]
 
 
 def _frame_as_json(sample: Sample) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def sample_windows(footage: Footage, duration_seconds: float, sampling_limit: in
 
 def sample_frames(
     footage: Footage, duration_seconds: float, sampling_limit: int, done: Container[int] = ()
-) -> Iterator[tuple[int, Sample, VideoFrame]]:
-    """The frame of each window and the window's number, without windows that are done already."""
+) -> Iterator[tuple[int, Sample, VideoFrame | None]]:
+    """Each window's number and sample, without windows that are done already; and its frame, if it is at hand."""
     marks = sorted(footage.keyframe_times())
     for number, (start, end) in enumerate(windows(duration_seconds, sampling_limit)):
         if number in done:
@@ -62,26 +62,25 @@ def windows(duration_seconds: float, count: int) -> list[tuple[float, float]]:
     return [(number * width, (number + 1) * width) for number in range(max(1, count))]
 
 
-def sample_centre(footage: Footage, seconds: float) -> tuple[Sample, VideoFrame] | None:
+def sample_centre(footage: Footage, seconds: float) -> tuple[Sample, VideoFrame | None] | None:
     """The frame at a time."""
     found = footage.frame_at(seconds)
     return None if found is None else (Sample(round(found[0] * 1000), bool(found[1].key_frame)), found[1])
 
 
-def sample_keyframes(footage: Footage, marks: Sequence[float]) -> tuple[Sample, VideoFrame] | None:
-    """The most typical of some keyframes, decoded once more: all of them at once would take much memory."""
-    seen: list[float] = []
+def sample_keyframes(footage: Footage, marks: Sequence[float]) -> tuple[Sample, VideoFrame | None] | None:
+    """The most typical of some keyframes; only of a single one the frame is at hand: many would take much memory."""
+    times: list[float] = []
     tinies: list[Gray] = []
-    last: tuple[float, VideoFrame] | None = None
+    only: VideoFrame | None = None
     for mark in spread(marks, MOST_KEYFRAMES):
         if (found := footage.keyframe_at(mark)) is not None:
-            seen.append(mark)
+            only = None if times else found[1]
+            times.append(found[0])
             tinies.append(footage.tiny_of(found[1]))
-            last = found
-    if last is None:
+    if not times:
         return None
-    best = last if len(seen) == 1 else footage.keyframe_at(seen[most_typical(tinies)]) or last
-    return Sample(round(best[0] * 1000), is_keyframe=True), best[1]
+    return Sample(round(times[most_typical(tinies)] * 1000), is_keyframe=True), only
 
 
 def most_typical(tinies: Sequence[Gray]) -> int:
