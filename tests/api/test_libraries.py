@@ -10,6 +10,7 @@ import pytest
 
 from mediamill.db.connection import Database
 from mediamill.libraries.jobs import library_kinds
+from mediamill.libraries.scan_job import scan_kinds
 from mediamill.settings import Settings
 from tests.api.serving import SECRET, Served, serve
 from tests.libraries.played import IMAGES, Ground, ground
@@ -20,7 +21,8 @@ __all__ = ["ground"]
 @pytest.fixture
 async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server that knows the kinds of libraries."""
-    async with serve(database, tmp_path / "data", library_kinds(Settings())) as served:
+    kinds = (*library_kinds(Settings()), *scan_kinds(Settings(), database))
+    async with serve(database, tmp_path / "data", kinds) as served:
         yield served
 
 
@@ -104,6 +106,23 @@ async def test_a_library_is_paused_and_goes_on(served: Served, ground: Ground) -
     assert await ground.claim(pool=IMAGES) == []
     assert (await ask(served, "POST", "/api/libraries/photos/resume"))["is_active"] is True
     assert len(await ground.claim(pool=IMAGES)) == 1
+
+
+async def test_a_paused_library_is_not_scanned(served: Served, ground: Ground) -> None:
+    await ground.library()
+    await ask(served, "POST", "/api/libraries/photos/pause")
+    refused = await ask(served, "POST", "/api/libraries/photos/scan", 409)
+    assert refused["fix"] == "mediamill library resume photos"
+
+
+@pytest.mark.spec("L1", "L11")
+async def test_another_tagger_is_chosen_and_the_default_again(served: Served, ground: Ground) -> None:
+    await ground.library()
+    wish = {"engine": "openai", "model": "gpt-9"}
+    chosen = await ask(served, "POST", "/api/libraries/photos/tagger", json=wish)
+    assert chosen["tagger"] == "openai:gpt-9"
+    assert (await ask(served, "POST", "/api/libraries/photos/tagger", json={}))["target_tagger_id"] is None
+    await ask(served, "POST", "/api/libraries/photos/tagger", 422, json={"engine": "nobody"})
 
 
 @pytest.mark.spec("L14")

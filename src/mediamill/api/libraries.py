@@ -17,12 +17,14 @@ from mediamill.api.library_shapes import (
     LibraryIn,
     LibraryOut,
     RetriedOut,
+    TaggerIn,
     TimelineOut,
 )
 from mediamill.errors import UnavailableError
 from mediamill.libraries import add, assets, edit, look, trash
 from mediamill.libraries.model import SLUG_CHARACTERS
-from mediamill.libraries.scan import request_scan
+from mediamill.libraries.retag import set_tagger
+from mediamill.libraries.scan_job import request_scan
 from mediamill.libraries.timeline import timeline
 
 router = APIRouter(prefix="/api/libraries", tags=["libraries"])
@@ -116,6 +118,14 @@ async def resume_library(deps: Wired, slug: Slug) -> dict[str, Any]:
     """It goes on where it was."""
     async with deps.database.transaction() as connection:
         await edit.resume_library(connection, slug)
+        return await look.show_library(connection, slug)
+
+
+@router.post("/{slug}/tagger", response_model=LibraryOut)
+async def choose_tagger(deps: Wired, slug: Slug, wish: TaggerIn) -> dict[str, Any]:
+    """Who tags it from now on. What others tagged is tagged again, from the previews that are there."""
+    async with deps.database.transaction() as connection:
+        await set_tagger(connection, deps.settings, slug, wish.engine, wish.model)
         return await look.show_library(connection, slug)
 
 

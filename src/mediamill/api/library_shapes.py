@@ -56,6 +56,17 @@ class LibraryEdit(BaseModel):
     mode: Mode | None = None
 
 
+class TaggerIn(BaseModel):
+    """Who looks at the images of a library."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    engine: Engine | None = Field(default=None, description="Unset: whoever the settings name.")
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="A model of that engine. Unset: its default."
+    )
+
+
 class LibraryOut(BaseModel):
     """A library, with how much is in it and how its scan goes."""
 

@@ -28,6 +28,7 @@ from mediamill.cli import (
     pools,
     process,
     runs,
+    scan,
     search,
     trash,
     up,
@@ -50,6 +51,7 @@ def build_app() -> typer.Typer:
     app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
     app.command("message", epilog=message.EXAMPLES)(message.message)
     app.command("process", epilog=process.EXAMPLES)(process.process)
+    app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
     app.command("search", epilog=search.EXAMPLES)(search.search)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)

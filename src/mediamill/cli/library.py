@@ -44,6 +44,14 @@ class Sampling(StrEnum):
     WINDOWS = "windows"
 
 
+class Engine(StrEnum):
+    """Who can look at images."""
+
+    LOCAL = "local"
+    OPENAI = "openai"
+    MOONDREAM = "moondream"
+
+
 @app.command(
     "add",
     epilog=examples(
@@ -71,7 +79,7 @@ def add_library(
 
     async def add(app: App, connection: Connection) -> str:
         from mediamill.libraries.add import add_library
-        from mediamill.libraries.scan import request_scan
+        from mediamill.libraries.scan_job import request_scan
 
         slug = await add_library(
             connection,
@@ -167,6 +175,39 @@ def edit_library(
 
     library = _do(edit)
     print_json(library) if json else print_fields(library_fields(library))
+
+
+@app.command(
+    "tagger",
+    epilog=examples(
+        "mediamill library tagger photos --engine openai --model gpt-4o-mini",
+        "mediamill library tagger photos --default",
+    ),
+)
+def choose_tagger(
+    slug: Slug,
+    engine: Annotated[Engine | None, typer.Option(help="Who looks at images.", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model of that engine. Unset: its default.", show_default=False)
+    ] = None,
+    default: Annotated[bool, typer.Option("--default", help="Whoever the settings name.")] = False,
+    json: Json = False,
+) -> None:
+    """Choose who tags a library. What others tagged is tagged again, from the previews that are there."""
+    if default == (engine is not None) or (model and engine is None):
+        raise InvalidError("name one tagger", fix="--engine, with --model if need be; or --default")
+
+    async def choose(app: App, connection: Connection) -> str:
+        from mediamill.libraries.retag import set_tagger
+
+        await set_tagger(connection, app.settings, slug, engine and engine.value, model)
+        return slug
+
+    library = _do(choose)
+    who = library.get("tagger") or (
+        "the tagger of the settings" if default else f"{engine} {model or ''}".strip()
+    )
+    _tell(library, f"is tagged by {who} from now on", json)
 
 
 @app.command("pause", epilog=examples("mediamill library pause photos"))
