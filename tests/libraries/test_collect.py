@@ -12,8 +12,8 @@ import pytest
 from mediamill.engine.hold import forget_owner
 from mediamill.libraries.collect import Collected, collect_garbage, forget_vanished
 from mediamill.libraries.erase import empty_trash
+from mediamill.libraries.feed import forget_lost_jobs
 from mediamill.libraries.model import owner_of
-from mediamill.libraries.store import queries
 from tests.conftest import wait_until
 from tests.libraries.played import IMAGES, VIDEOS, Ground, ground
 
@@ -187,7 +187,6 @@ async def test_a_folder_of_a_job_that_was_thrown_away_goes(ground: Ground) -> No
     async with ground.database.transaction() as connection:
         await forget_owner(connection, owner_of(number))
     assert (await collect_garbage(ground.database, ground.data, older_than_seconds=0)).folders == 1
-    async with ground.database.transaction() as connection:
-        assert len(await queries.forget_lost_jobs.rows(connection)) == 1
+    assert await forget_lost_jobs(ground.database) == 1
     await ground.complete()
     assert ground.folders() == set(await ground.outputs(number))
