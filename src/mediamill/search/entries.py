@@ -42,7 +42,7 @@ async def put_entries(connection: Connection, source: str, subject: str, entries
     if source not in SOURCES or not 0 < len(subject) <= SUBJECT_CHARACTERS:
         raise BadEntryError(f"{source[:50]!r} {subject[:50]!r} is nothing that entries could be about")
     for part, entry in enumerate(entries[:MOST_PARTS]):
-        await queries.put_entry.row(
+        await queries.put_entry.run(
             connection,
             source=source,
             subject=subject,

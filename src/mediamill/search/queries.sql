@@ -202,7 +202,7 @@ select id, source, subject, title, starts_at, happened_at, url, facts,
     headline(case when body = '' then title else body end, :query::text::tsquery) as snippet
 from search_entries where id = any (:ids::bigint[]);
 
--- name: put_entry
+-- name: put_entry!
 -- What has not changed keeps its vector.
 insert into search_entries as e (source, subject, part, title, body, starts_at, happened_at, url, facts, search_vector)
 values (:source, :subject, :part, :title, :body, :starts_at, coalesce(:happened_at, now()), :url, :facts::jsonb,
