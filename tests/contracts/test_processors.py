@@ -78,6 +78,24 @@ class TestTranscode(Named):
         make_film(path, "mp4", "libx264", "aac")
 
 
+class TestLibraryImage(Named):
+    name, mime_types, mime_type = "library-image", ("library.image",), None
+
+    def make_sample(self, path: Path) -> None:
+        Image.new("RGB", (1000, 500), "navy").save(path, "JPEG")
+
+
+class TestLibraryVideo(Named):
+    name, mime_types, mime_type = "library-video", ("library.video",), None
+
+    def make_sample(self, path: Path) -> None:
+        make_film(path, "mp4", "libx264", "aac", seconds=2)
+
+
+class TestLibraryVideoByWindows(TestLibraryVideo):
+    payload: ClassVar[dict[str, object]] = {"mode": "windows", "sampling_limit": 3}
+
+
 class TestVideo(Named, MediaConformance):
     name, mime_types, mime_type = "video", types.VIDEO, "video/mp4"
 
