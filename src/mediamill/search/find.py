@@ -8,7 +8,7 @@ from itertools import zip_longest
 from mediamill.db.connection import Connection
 from mediamill.search.fuse import Row, fuse
 from mediamill.search.model import Found, UnknownPlaceError, Wanted
-from mediamill.search.nearest import FLOORS, find_like, find_near
+from mediamill.search.nearest import find_like, find_near
 from mediamill.search.show import show_page
 from mediamill.search.store import queries
 from mediamill.search.words import Narrow, find_words
@@ -69,9 +69,9 @@ async def _lists(
     if query is not None:
         lists["words"] = await find_words(connection, query, narrow)
     if wanted.meaning is not None:
-        lists["meaning"] = await find_near(connection, wanted.meaning, narrow, FLOORS["meaning"])
+        lists["meaning"] = await find_near(connection, wanted.meaning, narrow)
     if wanted.look is not None:
-        lists["look"] = await find_near(connection, wanted.look, narrow, FLOORS["look"])
+        lists["look"] = await find_near(connection, wanted.look, narrow)
     if wanted.like is not None:
         alike = await find_like(connection, wanted.like, narrow)
         lists["like"] = [row for rows in zip_longest(*alike) for row in rows if row is not None]

@@ -22,11 +22,14 @@ from mediamill.search.words import Narrow
 
 FEW = 10_000
 NEAREST = 200
-# Below these, what is near is not alike: nonsense finds nothing. By the names of the local models; see bench/library.
-FLOORS = {"meaning": 0.33, "look": 0.33, "like": 0.5}
+# Below these, what is near is not alike, and nonsense finds nothing. Measured with the local models: nonsense came to
+# 0.32 by meaning and to 0.56 by look (where all begins with "a photo of"), the right ones to 0.42 and 0.72 at least.
+FLOORS = (("labels-", 0.58), ("minilm", 0.33), ("openai:", 0.25), ("hub:", 0.18))
+OTHER_FLOOR = 0.33
+ALIKE = 0.5  # two of the same sort are nearer to each other than to words
 
 
-async def find_near(connection: Connection, wanted: QueryVector, narrow: Narrow, floor: float) -> list[Row]:
+async def find_near(connection: Connection, wanted: QueryVector, narrow: Narrow) -> list[Row]:
     """The nearest first. A model that has seen nothing finds nothing."""
     model = await queries.model_vectors.row(connection, name=wanted.model)
     if model is None or model["dimensions"] is None:
@@ -36,7 +39,12 @@ async def find_near(connection: Connection, wanted: QueryVector, narrow: Narrow,
             f"{wanted.model} makes vectors of {model['dimensions']} numbers, not {len(wanted.vector)}"
         )
     return await _compare(
-        connection, model["id"], model["dimensions"], vector_text(wanted.vector), narrow, floor
+        connection,
+        model["id"],
+        model["dimensions"],
+        vector_text(wanted.vector),
+        narrow,
+        floor_of(wanted.model),
     )
 
 
@@ -45,9 +53,8 @@ async def find_like(connection: Connection, like: Like, narrow: Narrow) -> list[
     visible = list(narrow.libraries or ())
     lists = []
     for seen in await queries.vectors_of.rows(connection, of=like.of, id=like.id, libraries=visible):
-        found = await _compare(
-            connection, seen["model_id"], seen["dimensions"], seen["v"], narrow, FLOORS["like"]
-        )
+        floor = max(ALIKE, floor_of(seen["name"]))
+        found = await _compare(connection, seen["model_id"], seen["dimensions"], seen["v"], narrow, floor)
         itself = {row.subject for row in found if (row.of, row.id) == (like.of, like.id)}
         lists.append([row for row in found if row.subject not in itself])
     return lists
@@ -78,6 +85,11 @@ def _filters(narrow: Narrow) -> dict[str, Any]:
         value is not None for name, value in given.items() if name != "sources"
     )
     return {**given, "narrow": some}
+
+
+def floor_of(model: str) -> float:
+    """How near something must be by this model to count."""
+    return next((floor for name, floor in FLOORS if model.startswith(name)), OTHER_FLOOR)
 
 
 def row_of(row: Record) -> Row:
