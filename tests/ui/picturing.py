@@ -74,7 +74,7 @@ async def picture_library(
     served: Served, folder: Path, name: str = "Holidays", pictures: int = 40
 ) -> dict[str, Any]:
     """A library of several months with real thumbnails: `slug`, and the ids of some assets by what they show."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     async with served.database.transaction() as connection:
         slug = await add_library(connection, name, str(folder))
         number = await connection.fetchval("select number from libraries where slug = $1", slug)
@@ -145,8 +145,8 @@ async def _add_scenes(connection: Connection, asset_id: int, model: int) -> None
             number - 1
         ]
         await connection.execute(
-            "insert into video_scenes (library, asset_id, number, start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path, "
-            "description, tags, tags_model_id, metadata, search_vector) "
+            "insert into video_scenes (library, asset_id, number, start_ts, end_ts, sharpness_score, keep_reason, "
+            "rep_frame_path, description, tags, tags_model_id, metadata, search_vector) "
             "values ((select library from assets where id = $1), $1, $2, $3, $4, 9, 'phash', $5, $6, $7, "
             "$8, $9, findable($6, $7::jsonb, null, null))",
             asset_id,
@@ -159,6 +159,11 @@ async def _add_scenes(connection: Connection, asset_id: int, model: int) -> None
             model,
             json.dumps({"text": "FISH MARKET" if number == 2 else None}),
         )
+
+
+def make_folder(folder: Path) -> None:
+    """For a library."""
+    folder.mkdir(exist_ok=True)
 
 
 def _write(data: Path, asset_id: int, index: int, *, video: bool) -> None:
@@ -174,7 +179,7 @@ def _write(data: Path, asset_id: int, index: int, *, video: bool) -> None:
 
 async def many_rows(served: Served, folder: Path, amount: int, *, name: str = "Everything") -> str:
     """So many assets, without any file: ten minutes apart, so that a month has about 4,400."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     async with served.database.transaction() as connection:
         slug = await add_library(connection, name, str(folder))
         await connection.execute(

@@ -14,6 +14,7 @@ from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
 from mediamill.libraries.add import add_library
 from mediamill.libraries.edit import pause_library, resume_library
+from mediamill.libraries.scan_job import request_scan
 from mediamill.libraries.trash import remove_library, restore_library
 from mediamill.ui.bots import read_form
 from mediamill.ui.library_desk import LibraryDesk
@@ -83,8 +84,6 @@ class _LibraryPages:
         return await self._act(restore_library, slug)
 
     async def _request_scan(self, connection: Connection, slug: str) -> None:
-        from mediamill.libraries.scan import request_scan
-
         await request_scan(connection, self._enqueuer, slug)
 
     async def _act(self, act: Act, slug: str, then: str = "/libraries") -> Response:

@@ -26,6 +26,7 @@ from mediamill.ui.grid import add_grid_page
 from mediamill.ui.libraries import add_library_pages
 from mediamill.ui.library_desk import LibraryDesk
 from mediamill.ui.rendering import Renderer
+from mediamill.ui.search_page import add_search_page
 from mediamill.ui.trash_page import add_trash_page
 from mediamill.ui.videos import add_video_pages
 from mediamill.ui.workers import add_worker_page
@@ -66,6 +67,7 @@ def create_pages(
     add_grid_page(router, renderer, database, desk)
     add_asset_page(router, renderer, database)
     add_trash_page(router, renderer, database, desk)
+    add_search_page(router, renderer, database, settings)
     add_worker_page(router, renderer, database)
     add_docs_page(router, renderer, describe)
     return router

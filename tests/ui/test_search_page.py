@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.async_api import Browser, expect
+
+from mediamill.processors.models.names import ModelName, look_name, text_name
+from mediamill.search.entries import Entry, put_entries
+from mediamill.search.vectors import Subject, ensure_model, put_vector
+from tests.api.serving import Served
+from tests.conftest import wait_until
+from tests.ui.browser import watch_console
+from tests.ui.picturing import XSS, picture_library
+from tests.ui.test_bots_pages import LOOKS
+from tests.ui.test_grid import until_seen
+
+SHOTS = Path(__file__).parents[1] / "screenshots"
+HOSTILE = "the <b>boat</b> of <script>window.hurt=1</script> a stranger"
+
+
+class Seer:
+    """Stands in for a model: whatever is searched for points the same way."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+
+    async def text(self, query: str) -> str:
+        return arrow(self.dimensions, 0)
+
+    async def look(self, query: str) -> str:
+        return arrow(self.dimensions, 1)
+
+
+def arrow(dimensions: int, way: int, blur: float = 0.0) -> str:
+    """A vector that points one way, more or less, as models give it."""
+    vector = np.zeros(dimensions, "<f2")
+    vector[way], vector[way + 2] = 1 - blur, blur
+    return base64.b64encode(vector.tobytes()).decode()
+
+
+async def teach(served: Served, made: dict[str, Any]) -> None:
+    """The second scene of the film means what is searched for; some pictures look like it and like each other."""
+    settings = served.app.state.deps.settings
+    text, look = text_name(settings), look_name(settings)
+    assert text.dimensions is not None
+    async with served.database.transaction() as connection:
+        scene = await connection.fetchval("select id from video_scenes where number = 2")
+        await _see(
+            connection, text, Subject(asset_id=made["film"], scene_id=scene, library=made["number"]), 0, 0.1
+        )
+        for index, path in enumerate([path for path in made["ids"] if path.startswith("2024/")][:6]):
+            subject = Subject(asset_id=made["ids"][path], library=made["number"])
+            await _see(connection, look, subject, 1, 0.05 * index)
+    served.app.state.query_vectors = Seer(text.dimensions)
+
+
+async def _see(connection: Any, model: ModelName, subject: Subject, way: int, blur: float) -> None:
+    number = await ensure_model(connection, model)
+    await put_vector(connection, number, subject, arrow(model.dimensions or 384, way, blur))
+
+
+async def tell(served: Served) -> None:
+    """Something that is found by what is said in it, with a hostile text."""
+    async with served.database.transaction() as connection:
+        entry = Entry(
+            "A talk on <i>boats</i>", HOSTILE, 12.5, None, "/videos/a-talk?t=12.5", {"type": "video"}
+        )
+        await put_entries(connection, "video", "00000000-0000-4000-8000-000000000001", [entry])
+        bad = Entry("Bad boat link", "boat", None, None, "javascript:window.hurt=1", {"type": "document"})
+        await put_entries(connection, "file", "bad", [bad])
+
+
+@pytest.mark.spec("L12")
+async def test_words_are_found_while_they_are_typed_with_the_moment_to_jump_to(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=10)
+    await tell(served)
+    page = await browser.new_page(viewport={"width": 1280, "height": 900})
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/search")
+    await expect(page.locator(".how")).to_contain_text("The newest")
+    await page.get_by_role("searchbox", name="Search").press_sequentially("market wall")
+    await expect(page.locator(".hit")).to_have_count(1)
+    await expect(page).to_have_url(re.compile(r"/search\?q=market\+wall$"))
+    hit = page.locator(".hit")
+    await expect(hit.locator("mark")).to_have_text(["market", "wall"])
+    await expect(hit.locator(".at")).to_have_text("0:02")
+    await expect(hit.locator(".badge")).to_have_text(["words"])
+    await hit.locator(".thumb").hover()
+    await expect(hit.locator("video.clip")).to_be_visible()
+    await hit.get_by_role("link", name="the harbour.mp4", exact=True).click()
+    await expect(page).to_have_url(re.compile(rf"/assets/{made['film']}\?t=2\.1"))
+    await wait_until(
+        lambda: page.evaluate("Math.abs(document.getElementById('film').currentTime - 2.1) < 0.3")
+    )
+    assert complaints == []
+
+
+async def test_what_strangers_wrote_is_shown_and_does_nothing(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    await picture_library(served, tmp_path / "photos", pictures=10)
+    await tell(served)
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/search?q=boat")
+    await expect(page.locator(".hit")).to_have_count(3)
+    await expect(page.locator("#found")).to_contain_text("A talk on <i>boats</i>")
+    await expect(page.locator("#found")).to_contain_text("<script>window.hurt=1</script>")
+    assert await page.locator("a[href^='javascript']").count() == 0
+    assert await page.evaluate("window.hurt") is None
+    await page.goto(f"{served.url}/search?q={XSS.replace('<', '%3C')}%22%27")
+    await expect(page.locator("#found")).to_be_visible()
+    assert await page.evaluate("window.hurt") is None
+    assert complaints == []
+
+
+@pytest.mark.spec("L12")
+async def test_meaning_and_look_come_after_words_and_more_like_this_finds_its_like(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=12)
+    await teach(served, made)
+    page = await browser.new_page(viewport={"width": 1280, "height": 900})
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/search?q=vegetables+for+sale")
+    await expect(page.locator(".how")).to_contain_text("meaning, look")
+    await expect(page.locator(".spinner")).to_have_count(0)
+    film = page.locator(".hit.video")
+    await expect(film.locator(".badge")).to_have_text(["meaning"])
+    await expect(film.locator(".at")).to_have_text("0:02")
+    await expect(page.locator(".hit.image").first.locator(".badge")).to_have_text(["look"])
+    await page.locator(".hit.image").first.get_by_role("link", name=re.compile("More like")).click()
+    await expect(page.locator(".how")).to_contain_text("More like this one")
+    await expect(page.locator(".hit")).to_have_count(5)
+    await page.get_by_role("link", name="this one").click()
+    await expect(page.locator("#alike .cell")).to_have_count(5)
+    assert complaints == []
+
+
+async def test_filters_narrow_it_and_nothing_found_comes_with_advice(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=10)
+    await tell(served)
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/search?q=boat")
+    await expect(page.locator(".hit")).to_have_count(3)
+    await page.get_by_label("Where").select_option("video")
+    await expect(page.locator(".hit")).to_have_count(1)
+    await page.get_by_label("Where").select_option("")
+    await page.get_by_label("Library").select_option(made["slug"])
+    await expect(page.locator(".hit")).to_have_count(1)
+    await page.get_by_label("From").fill("2024-08-25")
+    await expect(page.locator("#found")).to_contain_text("Nothing found for “boat”")
+    await page.get_by_role("link", name="Search everywhere").click()
+    await expect(page.locator(".hit")).to_have_count(3)
+    answer = await served.client.get("/search", params={"q": "x", "library": "nowhere"})
+    assert answer.status_code == 404
+    assert "There is no library" in answer.text
+    for query in ({"q": "x " * 600}, {"like": "asset:x"}):
+        answer = await served.client.get("/search", params=query)
+        assert answer.status_code == 422
+        assert 'role="alert"' in answer.text
+
+
+async def test_search_works_without_javascript(served: Served, browser: Browser, tmp_path: Path) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=12)
+    await teach(served, made)
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(f"{served.url}/search")
+    await page.get_by_role("searchbox", name="Search").fill("market")
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.locator(".hit")).to_have_count(1)
+    await page.get_by_role("link", name="Search by meaning and look, too").click()
+    await expect(page.locator(".hit")).to_have_count(7)
+
+
+@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
+async def test_the_page_of_search_fits_its_window(
+    served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
+) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=16)
+    await teach(served, made)
+    await tell(served)
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = await context.new_page()
+    complaints = watch_console(page)
+    SHOTS.mkdir(exist_ok=True)
+    for what, query in (("found", "boat"), ("nothing", "qqqq&library=holidays&type=audio")):
+        await page.goto(f"{served.url}/search?q={query}")
+        await expect(page.locator(".spinner")).to_have_count(0)
+        await until_seen(page)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        await page.screenshot(path=SHOTS / f"search-{what}-{name}.png", full_page=True)
+    assert complaints == []

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from mediamill.libraries.erase import erase_marked
+from mediamill.libraries.trash import remove_library
+from tests.api.serving import Served
+from tests.ui.browser import watch_console
+from tests.ui.picturing import many_rows
+from tests.ui.test_bots_pages import LOOKS
+
+SHOTS = Path(__file__).parents[1] / "screenshots"
+
+
+async def remove(served: Served, slug: str) -> None:
+    async with served.database.transaction() as connection:
+        await remove_library(connection, slug)
+
+
+@pytest.mark.spec("L14", "L15")
+async def test_a_library_comes_back_from_the_trash_or_is_erased_after_a_second_thought(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    for name in ("Keep", "Drop"):
+        await remove(served, await many_rows(served, tmp_path / name, 30, name=name))
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/trash")
+    await expect(page.locator(".library")).to_have_count(2)
+    await page.get_by_role("button", name="Restore Keep").click()
+    await expect(page).to_have_url(f"{served.url}/libraries")
+    await expect(page.locator("#library-keep")).to_contain_text("27 images, 3 videos")
+    await page.get_by_role("link", name="Trash").click()
+    erase = page.get_by_role("button", name="Erase Drop for good")
+    await expect(erase).to_be_hidden()
+    await page.get_by_text("Erase …").click()
+    await expect(page.locator("#library-drop")).to_contain_text("The files in the folder stay as they are")
+    await erase.click()
+    await expect(page.locator("#library-drop")).to_contain_text("being erased")
+    await expect(page.locator("#library-drop")).to_contain_text("30 left")
+    await expect(page.get_by_role("button", name="Restore Drop")).to_have_count(0)
+    await erase_marked(served.database)
+    await expect(page.locator("#trash")).to_contain_text("There are no libraries in the trash")
+    assert await served.one("select array_agg(slug) from libraries") == ["keep"]
+    assert complaints == []
+
+
+async def test_the_whole_trash_is_emptied_at_once(served: Served, browser: Browser, tmp_path: Path) -> None:
+    for name in ("One", "Two"):
+        await remove(served, await many_rows(served, tmp_path / name, 5, name=name))
+    await many_rows(served, tmp_path / "kept", 5, name="Kept")
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/trash")
+    await page.get_by_text("Empty the trash …").click()
+    await page.get_by_role("button", name="Empty the trash for good").click()
+    await expect(page.locator(".library .state.bad")).to_have_count(2)
+    await erase_marked(served.database)
+    assert await served.one("select array_agg(slug) from libraries") == ["kept"]
+    assert await served.one("select count(*) from assets") == 5
+    answer = await served.client.post("/trash/kept/erase")
+    assert answer.status_code == 409
+
+
+@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
+async def test_the_trash_fits_its_window(
+    served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
+) -> None:
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = await context.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/trash")
+    await expect(page.locator("#trash")).to_contain_text("There are no libraries in the trash")
+    for title in (
+        "Old slides <b>",
+        "A library with a very long name that nobody would ever type on a phone",
+        "Gone",
+    ):
+        await remove(served, await many_rows(served, tmp_path / title[:5], 40, name=title))
+    await served.client.post("/trash/gone/erase")
+    await page.goto(f"{served.url}/trash")
+    await page.get_by_text("Erase …").first.click()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / f"trash-{name}.png", full_page=True)
+    assert complaints == []
