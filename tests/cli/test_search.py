@@ -41,6 +41,16 @@ async def test_what_is_found_is_a_table(mediamill: Mediamill, ground: Ground) ->
 
 
 @pytest.mark.spec("L12", "L17")
+async def test_models_take_part_where_they_are_and_are_missed_where_not(
+    mediamill: Mediamill, ground: Ground
+) -> None:
+    told = (await mediamill("search", "dog", "--json")).json
+    assert [hit["title"] for hit in told["hits"]] == ["dog.jpg"]
+    for way in ("meaning", "look"):
+        assert told[way] == "used" or told[way].startswith("not available: "), told[way]
+
+
+@pytest.mark.spec("L12", "L17")
 async def test_the_search_is_narrowed(mediamill: Mediamill, ground: Ground) -> None:
     for words, count in (
         ((), 2),

@@ -58,7 +58,7 @@ def library_row(library: dict[str, Any]) -> list[Any]:
         library["vanished"] or "",
         size(library["bytes"]),
         ago(library["scanned_at"]) or "never",
-        one_line(library["absolute_path"], 60),
+        one_line(library["absolute_path"], 120),
     ]
 
 
@@ -71,7 +71,7 @@ def trash_row(library: dict[str, Any]) -> list[Any]:
         size(library["bytes"]),
         ago(library["deleted_at"]),
         "being erased" if library.get("erasing") else "",
-        one_line(library["absolute_path"], 60),
+        one_line(library["absolute_path"], 120),
     ]
 
 

@@ -116,8 +116,12 @@ async def _see(app: App, words: str, mode: str) -> Seen:
         return Seen()
     from mediamill.worker.query_vectors import QueryVectors
 
-    async with QueryVectors(app.settings) as vectors:
+    vectors = QueryVectors(app.settings.data_folder)
+    await vectors.start()
+    try:
         return await see_query(vectors, app.settings, words.strip(), mode)
+    finally:
+        await vectors.close()
 
 
 def read_day(text: str | None, *, end: bool = False) -> datetime | None:
