@@ -26,7 +26,10 @@ from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
 from mediamill.inputs.look import RunWatch
 from mediamill.inputs.runner import RunKeeper
+from mediamill.libraries.jobs import library_kinds
+from mediamill.libraries.scan_job import scan_kinds
 from mediamill.providers import chat
+from mediamill.search.jobs import search_kinds
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
 from mediamill.staging.quota import StagingRoom
@@ -94,10 +97,11 @@ def _providers(app: App) -> Mapping[str, ProviderFactory]:
     }
 
 
-def all_kinds(settings: Settings, more: Iterable[JobKind] = ()) -> Kinds:
-    """Every job kind that there is."""
-    ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings))
-    return Kinds((*ours, *scripted.KINDS, *chaos_kinds.KINDS, *more))
+def all_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Database | None = None) -> Kinds:
+    """Every job kind that there is; those that work in the database need it."""
+    ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings), *search_kinds())
+    libraries = (*scan_kinds(settings, database), *library_kinds(settings))
+    return Kinds((*ours, *libraries, *scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 @asynccontextmanager
@@ -125,7 +129,7 @@ async def open_app(
                 await until_there(lambda: upgrade(url))
             else:
                 await upgrade(url)
-            engine = Engine.from_settings(settings, all_kinds(settings, kinds))
+            engine = Engine.from_settings(settings, all_kinds(settings, kinds, database))
             yield App.of(settings, database, engine)
         finally:
             await database.close()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mediamill.app import App
     from mediamill.conversations.keeper import BotKeeper
     from mediamill.settings import Settings
+    from mediamill.worker.query_vectors import QueryVectors
     from mediamill.worker.supervisor import Supervisor
 
 EXAMPLES = examples("mediamill up", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up")
@@ -62,6 +63,8 @@ def up(
 async def _up(settings: Settings) -> None:
     from mediamill.app import make_keeper, make_run_keeper, open_app, until_there
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
+    from mediamill.libraries.retag import note_default_tagger
+    from mediamill.worker.query_vectors import QueryVectors
     from mediamill.worker.supervisor import Supervisor
 
     with _bind(settings) as door:
@@ -71,8 +74,11 @@ async def _up(settings: Settings) -> None:
         async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
             await until_there(lambda: note_server_start(app.database))
             await until_there(lambda: recover_at_start(app.database, app.engine))
+            await until_there(lambda: note_default_tagger(app.database, settings))
             keeper = make_keeper(app)
-            server, supervisor = _make_server(app, keeper), Supervisor(settings.worker_processes)
+            vectors = QueryVectors(settings.data_folder)
+            await vectors.start()
+            server, supervisor = _make_server(app, keeper, vectors), Supervisor(settings.worker_processes)
             tasks = [
                 asyncio.create_task(work)
                 for work in (*_background(app), keeper.run(), make_run_keeper(app).run())
@@ -92,6 +98,7 @@ async def _up(settings: Settings) -> None:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                await vectors.close()
     say("mediamill has stopped; nothing is lost, `mediamill up` goes on where it was.")
 
 
@@ -101,6 +108,12 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
+    from mediamill.libraries.erase import erase_forever
+    from mediamill.libraries.feed import feed_forever
+    from mediamill.libraries.rescan import rescan_forever
+    from mediamill.libraries.retag import retag_forever
+    from mediamill.libraries.sweep import sweep_libraries_forever
+    from mediamill.search.feed import feed_forever as embed_forever
     from mediamill.staging.sweep import sweep_staging_forever
     from mediamill.videos.sweep import sweep_videos_forever
     from mediamill.videos.upload import Uploads
@@ -123,6 +136,12 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
             every_seconds=settings.janitor_seconds,
         ),
         sweep_videos_forever(app.database, settings),
+        feed_forever(app.database, app.enqueuer, settings),
+        rescan_forever(app.database, app.enqueuer),
+        retag_forever(app.database),
+        erase_forever(app.database),
+        sweep_libraries_forever(app.database, app.engine, settings),
+        embed_forever(app.database, app.enqueuer, settings),
     ]
 
 
@@ -143,13 +162,14 @@ def _bind(settings: Settings) -> socket.socket:
         ) from error
 
 
-def _make_server(app: App, keeper: BotKeeper) -> Server:
+def _make_server(app: App, keeper: BotKeeper, vectors: QueryVectors) -> Server:
     from mediamill.api.server import Server, create_api
     from mediamill.providers.telegram.door import add_webhook_door
     from mediamill.providers.whatsapp.door import add_bridge_door
     from mediamill.ui.pages import add_pages
 
     api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper, app.run_watch)
+    api.state.query_vectors = vectors
     add_pages(api, app.database, app.engine, app.settings, keeper)
     add_bridge_door(api, keeper, app.settings)
     add_webhook_door(api, keeper)
