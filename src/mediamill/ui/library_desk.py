@@ -18,6 +18,9 @@ GROUPS = {
     "failed": ("failed", "poisoned"),
 }
 
+# Of what a scan counts, what is told while it goes.
+COUNTED = ("folders", "files", "new", "changed", "renamed", "vanished")
+
 
 class LibraryDesk:
     """One for all pages."""
@@ -58,5 +61,5 @@ class LibraryDesk:
 def _with_groups(library: dict[str, Any]) -> dict[str, Any]:
     """A library with its states in groups, in the order of a bar."""
     groups = {name: sum(library["statuses"][state] for state in states) for name, states in GROUPS.items()}
-    counts = library["scan_counts"].items()
-    return {**library, "groups": groups, "scan_counts": {name: n for name, n in counts if isinstance(n, int)}}
+    counts = {name: library["scan_counts"].get(name) or 0 for name in COUNTED}
+    return {**library, "groups": groups, "scan_counts": counts}
