@@ -1,0 +1,135 @@
+"""Where there is much: words step by step, indexes of vectors. Nothing hidden comes out, or is in the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from mediamill.search import nearest
+from mediamill.search.find import search
+from mediamill.search.indexes import ensure_indexes
+from mediamill.search.model import QueryVector, Wanted
+from mediamill.search.nearest import nearest_of
+from mediamill.search.words import LIBRARY, MODEL, NEWEST, SAMPLE, SORT, SORTS, key, steps
+from tests.search.ground import MEANING, Ground, towards
+
+ROWS = 140_000
+MANY = 3_000
+
+
+@pytest.fixture
+async def crowd(ground: Ground) -> Ground:
+    """Every row has `dog`; the oldest library has the first thousand; one row has `needle`."""
+    old, new = await ground.library("old"), await ground.library("new")
+    await ground.value(
+        """insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at, status, search_vector)
+        select case when n <= 1000 then $1::int else $2::int end, 1, n::text, 'image', 0, 1, n, now(), 'completed',
+            case when n = 70000 then 'dog:1 needl:2'::tsvector else 'dog:1'::tsvector end
+        from generate_series(1, $3::int) n""",
+        old,
+        new,
+        ROWS,
+    )
+    return ground
+
+
+async def test_rare_and_common_words_are_found_among_many_rows(crowd: Ground) -> None:
+    assert await crowd.titles("needle") == ["70000"]
+    assert await crowd.titles("dog needle") == ["70000"]
+    assert await crowd.titles("needle -dog") == []
+    newest = [int(title) for title in await crowd.titles("dog", amount=200)]
+    assert len(newest) == 200
+    assert min(newest) > ROWS - 2 * (1 << 14)
+    oldest = [int(title) for title in await crowd.titles("dog", library="old", amount=200)]
+    assert len(oldest) == 200
+    assert max(oldest) <= 1000
+    await crowd.value("update libraries set deleted_at = now() where slug = 'new'")
+    assert max(int(title) for title in await crowd.titles("dog", amount=200)) <= 1000
+    assert await crowd.titles("needle") == []
+
+
+async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:
+    keys = set(await ground.value("select search_keys(50000, 7, 'image', 3)"))
+    assert {key(NEWEST, 50_000 >> 14), key(LIBRARY, 7), key(MODEL, 3), key(SORT, SORTS["image"])} <= keys
+    share = """select array[avg((search_keys(n, 1, 'image', 1) && array[$1::int])::int)::float8,
+        avg((search_keys(n, 1, 'image', 1) && array[$2::int])::int)::float8] from generate_series(1, 4000000, 512) n"""
+    eighth, of_64 = await ground.value(share, key(SAMPLE, 0), key(SAMPLE, 1))
+    assert eighth == pytest.approx(1 / 8, rel=0.2)
+    assert of_64 == pytest.approx(1 / 64, rel=0.5)
+
+
+def test_steps_go_from_the_newest_to_everything() -> None:
+    assert steps(0) == steps(20_000) == [None]
+    few, many = steps(1_000_000), steps(10_000_000)
+    assert few[-1] is many[-1] is None
+    assert few[0] == [key(NEWEST, 61), key(NEWEST, 60)]
+    assert [key(SAMPLE, 0)] in few
+    assert [key(SAMPLE, 1)] in many
+    assert len(many) <= 5
+
+
+@pytest.mark.spec("L12", "L14")
+async def test_what_is_hidden_is_not_in_the_way_of_what_is_near(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest, "FEW", 0)  # as if there were too many to compare with all
+    kept, gone = await ground.library("kept"), await ground.library("gone", trash=True)
+    for number in range(5):
+        await ground.asset(kept, f"{number}.jpg", meaning=towards(0, 0.5))
+    await ground.asset(kept, "other.jpg", meaning=towards(4))
+    await ground.value(
+        """with hidden as (
+            insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at, status)
+            select $1::int, 1, n::text, 'image', 0, 1, n, now(), 'completed' from generate_series(1, $2::int) n
+            returning id)
+        insert into search_vectors (model_id, library, asset_id, v)
+        select m.id, $1, h.id, $3::text::halfvec from hidden h, ai_models m where m.name = $4""",
+        gone,
+        MANY,
+        nearest.vector_text(towards(0)),
+        MEANING.name,
+    )
+    await ensure_indexes(ground.database)
+    assert await ground.titles(meaning=towards(0)) == [f"{number}.jpg" for number in range(5)]
+    assert await ground.titles(meaning=towards(0), library="kept", types=("image",), amount=3)
+    await ground.value("update libraries set deleted_at = null")
+    assert len(await ground.titles(meaning=towards(0), library="gone", amount=100)) == 100
+
+
+async def test_the_index_of_a_model_is_used(ground: Ground) -> None:
+    library = await ground.library()
+    await ground.asset(library, "a.jpg", meaning=towards(0))
+    await ensure_indexes(ground.database)
+    statement = nearest_of(8)
+    given = {
+        "model_id": await ground.value("select id from ai_models where name = $1", MEANING.name),
+        "libraries": [library],
+        "entries": True,
+        "narrow": False,
+        "types": None,
+        "tagger": None,
+        "sources": [],
+        "since": None,
+        "until": None,
+        "v": nearest.vector_text(towards(0)),
+        "amount": 10,
+    }
+    async with ground.database.transaction() as connection:
+        for setting in ("plan_cache_mode = force_custom_plan", "enable_seqscan = off", "enable_sort = off"):
+            await connection.execute(f"set local {setting}")
+        rows = await connection.fetch(f"explain {statement.sql}", *statement.arguments(given))
+    assert f"search_vectors_model_{given['model_id']}" in "\n".join(row[0] for row in rows)
+
+
+async def test_a_plan_knows_its_values_however_often_it_is_made(ground: Ground) -> None:
+    await ground.asset(await ground.library(), "a.jpg", "dog")
+    async with ground.database.connection() as connection:
+        for _ in range(12):
+            await search(connection, Wanted(words="dog", meaning=QueryVector("nobody@1", [1.0])))
+        plans = await connection.fetchrow(
+            """select sum(generic_plans) as generic, sum(custom_plans) as custom from pg_prepared_statements
+            where statement like $1""",
+            "%::tsquery%limit%",
+        )
+    assert plans is not None
+    assert plans["generic"] == 0
+    assert plans["custom"] >= 12 * 4
