@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 from PIL import Image, ImageDraw
 
 from mediamill.processors import types
-from mediamill.processors.contract import Processor
+from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput
+from mediamill.processors.models.names import look_name, text_name, vision_name
 from mediamill.processors.registry import load_processor, processor_names
+from mediamill.settings import Settings
+from mediamill.testing.attempt import Attempt
 from mediamill.testing.conformance import MediaConformance, ProcessorConformance, RefusalConformance
 from tests.media.making import make_film
 
@@ -94,6 +98,47 @@ class TestLibraryVideo(Named):
 
 class TestLibraryVideoByWindows(TestLibraryVideo):
     payload: ClassVar[dict[str, object]] = {"mode": "windows", "sampling_limit": 3}
+
+
+class FolderOf:
+    """Gives a processor the folder of the sample, as jobs about folders do."""
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+
+    def process(self, given: ProcessorInput) -> ProcessorOutput:
+        folder = None if given.file is None else given.file.parent
+        return self._processor.process(replace(given, file=folder))
+
+
+class TestLibraryTag(Named):
+    name, mime_types, mime_type = "library-tag", ("library.tag",), None
+    payload: ClassVar[dict[str, object]] = {
+        "tagger": {"id": 1, "name": vision_name(Settings()).name, "engine": "local"},
+        "text_model": {"id": 2, "name": text_name(Settings()).name, "engine": "local"},
+        "look_model": {"id": 3, "name": look_name(Settings()).name, "engine": "local"},
+        "looks": [{"of": "asset", "id": 7, "file": "preview.webp"}],
+    }
+
+    def the_processor(self) -> Processor:
+        return cast(Processor, FolderOf(super().the_processor()))
+
+    def attempt(self, place: Path) -> Attempt:
+        attempt = Attempt(place, None, self.payload)
+        attempt.source = attempt.source.with_name("preview.webp")
+        self.make_sample(attempt.source)
+        return attempt
+
+    def make_sample(self, path: Path) -> None:
+        Image.new("RGB", (300, 200), "navy").save(path, "WEBP")
+
+
+class TestEmbed(Named):
+    name, mime_types, mime_type, needs_file = "embed", ("search.embed",), None, False
+    payload: ClassVar[dict[str, object]] = {"query": "a dog in the snow", "look": True}
+
+    def make_sample(self, path: Path) -> None:
+        path.write_bytes(b"not looked at")
 
 
 class TestVideo(Named, MediaConformance):
