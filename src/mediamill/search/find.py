@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from asyncpg import QueryCanceledError
+
 from mediamill.db.connection import Connection
+from mediamill.errors import UnavailableError
 from mediamill.search.fuse import Row, fuse
 from mediamill.search.model import Found, UnknownPlaceError, Wanted
 from mediamill.search.nearest import find_like, find_near
@@ -18,8 +21,21 @@ ENTRY_SOURCES = ("video", "message", "file")
 STATUSES = ("proxied", "analyzing", "completed", "extracting", "pending", "failed", "poisoned")
 
 
+class SearchTooSlowError(UnavailableError):
+    """The database is too busy to search now."""
+
+    code = "search_too_slow"
+
+
 async def search(connection: Connection, wanted: Wanted) -> Found:
     """What is wanted, best first. Whatever finds a thing, what may not be seen is left out at the end."""
+    try:
+        return await _search(connection, wanted)
+    except QueryCanceledError:
+        raise SearchTooSlowError(fix="try again in a moment") from None
+
+
+async def _search(connection: Connection, wanted: Wanted) -> Found:
     async with connection.transaction():
         await queries.set_up.row(connection, timeout=TIMEOUT)
         narrow = await _narrow(connection, wanted)

@@ -102,15 +102,15 @@ def _library_keys(numbers: tuple[int, ...]) -> list[int] | None:
 async def _widen(connection: Connection, statement: Query, newest: int, given: dict[str, Any]) -> list[Any]:
     """From the newest to everything, until there is enough. What takes too long is left with what was found before."""
     found: dict[int, Any] = {}
-    for ranges in steps(newest):
-        with suppress(QueryCanceledError):
+    with suppress(QueryCanceledError):
+        for ranges in steps(newest):
             async with connection.transaction():
                 rows = await statement.rows(
                     connection, **given, ranges=ranges, most=MOST_RANKED, amount=ENOUGH
                 )
-                found |= {row["id"]: row for row in rows}
-        if len(found) >= ENOUGH:
-            break
+            found |= {row["id"]: row for row in rows}
+            if len(found) >= ENOUGH:
+                break
     return list(found.values())
 
 
