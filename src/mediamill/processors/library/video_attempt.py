@@ -2,8 +2,9 @@
 
 The frames go by once: the first is the poster, those of the first ten seconds are encoded as the head clip, all are
 glanced at for scenes, and the best frame of each scene is saved when the scene has ended. There is no temporary
-file of 720p in between: encoding all of a video to have ten seconds and a few pictures of it cost 4 to 5 times the
-CPU in all, its pictures would be worse, and a crash would lose it. The source is read once all the same.
+file of 720p in between: of 24 s in 1080p, that took 11.9 CPU-seconds, passes of their own 7.9, this way 6.1, and the
+longer the video, the more is saved; pictures would be worse, and a crash would lose the file. The source is read once
+all the same.
 """
 
 from __future__ import annotations
