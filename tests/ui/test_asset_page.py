@@ -15,6 +15,7 @@ from tests.ui.test_bots_pages import LOOKS
 from tests.ui.test_grid import until_seen
 
 SHOTS = Path(__file__).parents[1] / "screenshots"
+HTML = {"accept": "text/html"}
 TIME = "document.getElementById('film').currentTime"
 
 
@@ -75,6 +76,7 @@ async def test_neighbours_are_an_arrow_away_and_what_failed_is_tried_again(
     await expect(page).to_have_url(re.compile(f"/assets/{ids[RTL]}$"))
     await expect(page.get_by_role("heading", level=1)).to_have_text(RTL.replace("\u202e", r"\u202e"))
     await page.get_by_role("link", name="Older").click()
+    await expect(page).to_have_url(re.compile(f"/assets/{made['film']}$"))
     await page.get_by_role("link", name="Older").click()
     await expect(page).to_have_url(re.compile(f"/assets/{ids['broken.jpg']}$"))
     await expect(page.get_by_role("status")).to_contain_text("the file ends in the middle of a picture")
@@ -85,7 +87,7 @@ async def test_neighbours_are_an_arrow_away_and_what_failed_is_tried_again(
 
 
 async def test_an_asset_that_is_not_there_is_said(served: Served) -> None:
-    answer = await served.client.get("/assets/77")
+    answer = await served.client.get("/assets/77", headers=HTML)
     assert answer.status_code == 404
     assert "There is no asset 77" in answer.text
     assert (await served.client.get("/assets/x")).status_code == 422

@@ -79,7 +79,7 @@ async def test_the_progress_of_a_scan_is_shown_as_it_goes(
 
 async def test_what_cannot_be_done_to_a_library_is_said(served: Served) -> None:
     for path in ("pause", "resume", "remove", "restore"):
-        answer = await served.client.post(f"/libraries/nothing/{path}")
+        answer = await served.client.post(f"/libraries/nothing/{path}", headers={"accept": "text/html"})
         assert answer.status_code == 404, path
         assert "There is no library" in answer.text
     for path in ("/libraries/nothing", "/libraries/nothing/cells?month=2024-05"):
