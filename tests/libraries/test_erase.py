@@ -101,6 +101,19 @@ async def test_two_that_erase_take_turns(ground: Ground) -> None:
     assert await ground.counts("libraries", "assets") == [0, 0]
 
 
+@pytest.mark.spec("L15")
+async def test_a_server_leaves_a_library_to_whoever_erases_it_and_goes_on_when_nobody_does(
+    ground: Ground,
+) -> None:
+    await ground.library(images=1)
+    await ground.remove()
+    async with ground.database.transaction() as connection:
+        await mark_for_erasing(connection)
+    assert await erase_marked(ground.database, quiet_seconds=600) == Erased()
+    await ground.run("update libraries set erasing_at = now() - interval '1 hour'")
+    assert await erase_marked(ground.database, quiet_seconds=600) == Erased(libraries=1, assets=1)
+
+
 @pytest.mark.spec("L15", "L16")
 async def test_a_job_that_ends_after_its_asset_is_gone_brings_nothing_back(ground: Ground) -> None:
     await ground.library(images=2, videos=2)

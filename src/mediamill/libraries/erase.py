@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 BATCH = 5_000
 LOOK_SECONDS = 2.0
+QUIET_SECONDS = 10.0
 REST_LEAST_SECONDS, REST_MOST_SECONDS = 0.01, 2.0
 
 
@@ -68,12 +69,15 @@ async def empty_trash(
 
 
 async def erase_marked(
-    database: Database, slug: str | None = None, on_progress: OnProgress | None = None
+    database: Database,
+    slug: str | None = None,
+    on_progress: OnProgress | None = None,
+    quiet_seconds: float = 0,
 ) -> Erased:
-    """Erase what is marked, or go on with it."""
+    """Erase what is marked, or go on with it. `quiet_seconds`: only what nobody has been at for so long."""
     erased = Erased()
     async with database.connection() as connection:
-        marked = await queries.list_erasing.rows(connection, slug=slug)
+        marked = await queries.list_erasing.rows(connection, slug=slug, quiet_seconds=quiet_seconds)
     for library in marked:
         try:
             await _Eraser(database, library["number"], erased, on_progress).erase()
@@ -84,10 +88,10 @@ async def erase_marked(
 
 
 async def erase_forever(database: Database) -> None:
-    """The background task of the server."""
+    """The background task of the server. What a command erases is left to it, unless it died."""
     while True:
         try:
-            await erase_marked(database)
+            await erase_marked(database, quiet_seconds=QUIET_SECONDS)
         except LOST as error:
             log.debug("erasing libraries: the database is away: %s", error)
         except Exception:

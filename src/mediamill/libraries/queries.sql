@@ -299,7 +299,9 @@ where deleted_at is not null and erasing_at is null and (:slug::text is null or 
 returning number, slug;
 
 -- name: list_erasing
-select number, slug from libraries where erasing_at is not null and (:slug::text is null or slug = :slug)
+-- Those that nobody has been at for so long.
+select number, slug from libraries
+where erasing_at <= now() - make_interval(secs => :quiet_seconds::float8) and (:slug::text is null or slug = :slug)
 order by erasing_at, number;
 
 -- name: be_gentle!
@@ -307,7 +309,8 @@ order by erasing_at, number;
 select set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '5s', true);
 
 -- name: lock_erasing
-select number from libraries where number = :number and erasing_at is not null for no key update;
+-- And others see that somebody is at it.
+update libraries set erasing_at = now() where number = :number and erasing_at is not null returning number;
 
 -- name: pick_assets
 -- In the order of an index, and from where the last batch ended: rows that are just gone are not passed again.
