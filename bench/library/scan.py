@@ -1,6 +1,7 @@
 """Scans beside what no scan can do without: reading the folders and asking for the stat of each file.
 
-Counted is all CPU: of this process and of every process of PostgreSQL.
+Counted is the CPU of this process and of the backends of PostgreSQL that serve it. What PostgreSQL does later, or for
+all (vacuum, checkpoints), is told apart.
 
 python -m bench.library.scan --rounds 3
 """
@@ -14,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -29,6 +31,14 @@ from mediamill.libraries.scan import scan_library
 from mediamill.settings import Settings
 
 FIRST_SHARE, AGAIN_SHARE = 0.25, 0.70
+BACKGROUND = (
+    "autovacuum",
+    "checkpointer",
+    "background writer",
+    "walwriter",
+    "logical replication",
+    "io worker",
+)
 EMPTY = "truncate assets, library_folders, libraries cascade"
 
 
@@ -38,15 +48,20 @@ class Meter:
 
     cpu: list[float] = field(default_factory=list)
     database_cpu: list[float] = field(default_factory=list)
+    later_cpu: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
 
     async def run(self, app: App, way: Callable[[], Awaitable[object]]) -> None:
         """Once."""
-        cpu, database, wall = time.process_time(), _database_cpu(app), time.perf_counter()
+        backends, others = _database_cpu(app)
+        cpu, wall = time.process_time(), time.perf_counter()
         await way()
         self.wall.append(time.perf_counter() - wall)
-        self.database_cpu.append(_database_cpu(app) - database)
-        self.cpu.append(time.process_time() - cpu + self.database_cpu[-1])
+        own = time.process_time() - cpu
+        after = _database_cpu(app)
+        self.database_cpu.append(after[0] - backends)
+        self.later_cpu.append(after[1] - others)
+        self.cpu.append(own + self.database_cpu[-1])
 
     def told(self, files: int) -> dict[str, float]:
         """The median round."""
@@ -54,6 +69,7 @@ class Meter:
             "files_per_cpu_second": round(files / median(self.cpu)),
             "cpu_us_per_file": round(1e6 * median(self.cpu) / files, 2),
             "database_cpu_us_per_file": round(1e6 * median(self.database_cpu) / files, 2),
+            "vacuum_and_checkpoint_cpu_us_per_file": round(1e6 * median(self.later_cpu) / files, 2),
             "files_per_second": round(files / median(self.wall)),
         }
 
@@ -117,13 +133,19 @@ async def _measure_round(app: App, root: Path, files: int, meters: dict[str, Met
     await meters["again"].run(app, scan)
 
 
-def _database_cpu(app: App) -> float:
-    """Of all processes of PostgreSQL so far, in seconds."""
+def _database_cpu(app: App) -> tuple[float, float]:
+    """Of the backends of clients, and of all other processes of PostgreSQL, in seconds."""
     postmaster = postmaster_pid(app.settings.data_folder)
     assert postmaster is not None
-    server = psutil.Process(postmaster)
-    times = [process.cpu_times() for process in (server, *server.children())]
-    return sum(one.user + one.system + one.children_user + one.children_system for one in times)
+    backends = others = 0.0
+    for process in psutil.Process(postmaster).children():
+        with suppress(psutil.NoSuchProcess):
+            times, title = process.cpu_times(), " ".join(process.cmdline())
+            if any(name in title for name in BACKGROUND):
+                others += times.user + times.system
+            else:
+                backends += times.user + times.system
+    return backends, others
 
 
 def main() -> int:
