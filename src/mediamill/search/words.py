@@ -21,7 +21,8 @@ from mediamill.db.queries import Query
 from mediamill.search.fuse import Row
 from mediamill.search.store import queries
 
-ENOUGH = 500
+ENOUGH = 200  # to look no further
+MOST_FOUND = 500  # of one step, the best
 MOST_RANKED = 2000  # of one step
 NEWEST_SHIFT = 14  # the newest 16,384 ids, and the block before
 # As search_keys has them: what a key is about is in its last three bits.
@@ -106,7 +107,7 @@ async def _widen(connection: Connection, statement: Query, newest: int, given: d
         for ranges in steps(newest):
             async with connection.transaction():
                 rows = await statement.rows(
-                    connection, **given, ranges=ranges, most=MOST_RANKED, amount=ENOUGH
+                    connection, **given, ranges=ranges, most=MOST_RANKED, amount=MOST_FOUND
                 )
             found |= {row["id"]: row for row in rows}
             if len(found) >= ENOUGH:
