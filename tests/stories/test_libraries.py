@@ -1,4 +1,4 @@
-"""A library's whole life, by commands and a real worker: added, scanned, seen, found, changed, removed, erased."""
+"""A library's whole life, by commands and a real server: added, scanned, seen, found, changed, removed, erased."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import pyvips
 from mediamill.db.connection import Database
 from mediamill.libraries.collect import collect_garbage
 from tests.crash.processes import Mill, mill
-from tests.crash.test_library_killed import database, started
 from tests.media.making_images import corner_names, corners
 from tests.stories.library_folder import COUNT, ORIENTATIONS, fill, how_it_is, mounted_read_only
 
-__all__ = ["database", "mill"]
+__all__ = ["mill"]
 
 DONE = "select count(*) = $1 and bool_and(status = 'completed') from assets where vanished_at is null"
 
@@ -64,7 +63,6 @@ async def test_a_library_from_its_first_scan_to_its_last_file(mill: Mill, databa
         await _look_again(mill)
         await _remove_and_erase(mill)
         assert how_it_is(source, access=read_only) == before
-    mill.processes[-1].kill()
     await collect_garbage(database, data, older_than_seconds=0)
     assert list((data / "libraries").glob("*/*")) == []
 
@@ -72,7 +70,7 @@ async def test_a_library_from_its_first_scan_to_its_last_file(mill: Mill, databa
 async def _add_and_look(mill: Mill, place: Path) -> None:
     await told(mill, "library", "add", "Photos", place, "--no-scan")
     assert (await told(mill, "scan", "photos"))["new"] == COUNT
-    await started(mill, "work")
+    await mill.started("up", "--workers", "1")
     await completed(mill, COUNT)
     for orientation in ORIENTATIONS:
         preview = await preview_of(mill, f"way-{orientation}.jpg")
