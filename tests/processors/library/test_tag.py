@@ -19,7 +19,9 @@ from mediamill.processors.library.tag import (
     LibraryTagger,
     OtherModelError,
 )
-from mediamill.processors.models.local_eyes import LocalEyes, local_eyes
+from mediamill.processors.models.contract import Pixels
+from mediamill.processors.models.image_classes import Shares
+from mediamill.processors.models.local_eyes import local_eyes
 from mediamill.processors.models.names import look_name, text_name, vision_name
 from mediamill.settings import Settings
 from mediamill.testing.openai_server import OpenAiServer
@@ -188,9 +190,13 @@ def test_a_payload_that_makes_no_sense_is_refused(tagger: LibraryTagger, folder:
 def test_both_local_models_look_once_for_tags_and_vector(
     tagger: LibraryTagger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    eyes, looked = local_eyes(Settings().processor_threads), []
-    classify = eyes.classes.classify
-    monkeypatch.setattr(eyes.classes, "classify", lambda pixels: looked.append(1) or classify(pixels))
+    classes, looked = local_eyes(Settings().processor_threads).classes, []
+    classify = classes.classify
+
+    def count(pixels: Pixels) -> Shares:
+        looked.append(pixels.shape)
+        return classify(pixels)
+
+    monkeypatch.setattr(classes, "classify", count)
     run(tagger, folder, payload([look("scene-00001.jpg"), look("scene-00002.jpg", id_=2)]))
     assert len(looked) == 2
-    assert isinstance(eyes, LocalEyes)
