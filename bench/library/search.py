@@ -33,7 +33,7 @@ GROWTH = 3.0  # of the p50, from the small catalogue to the large one
 BATCH = 100_000
 DIMENSIONS = 384
 LIBRARIES = 10
-# Ranks of words by how often they come: one in nine rows has w0, one in ten million the last.
+# A word's chance falls with its number: w0 is in about a fifth of the rows, w500000 in next to none.
 WORD = "'w' || floor(exp(random() * 13.8))::int - 1"
 TEXT = f"'a photo of ' || {WORD} || ' and ' || {WORD} || ' near ' || {WORD} || ' with ' || {WORD} || ' ' || {WORD}"
 ASSETS = f"""

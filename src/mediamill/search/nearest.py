@@ -22,8 +22,9 @@ from mediamill.search.words import Narrow
 
 FEW = 10_000
 NEAREST = 200
-# Below these, what is near is not alike, and nonsense finds nothing. Measured with the local models: nonsense came to
-# 0.32 by meaning and to 0.56 by look (where all begins with "a photo of"), the right ones to 0.42 and 0.72 at least.
+# Below these, what is near is not alike. The two local ones were chosen by a handful of searches over made-up captions,
+# the labels of images and two photos: nonsense came to 0.32 by meaning and 0.56 by look (where all begins with "a photo
+# of"), good matches to 0.42 to 0.68 and 0.72 to 0.98. The others are guesses.
 FLOORS = (("labels-", 0.58), ("minilm", 0.33), ("openai:", 0.25), ("hub:", 0.18))
 OTHER_FLOOR = 0.33
 ALIKE = 0.5  # two of the same sort are nearer to each other than to words
