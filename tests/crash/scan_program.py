@@ -11,7 +11,6 @@ from mediamill.libraries import scan
 from mediamill.libraries.scan_model import ScanCounts
 from mediamill.settings import Settings
 
-
 seen: set[int] = set()
 
 

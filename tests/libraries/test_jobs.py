@@ -80,7 +80,9 @@ async def test_a_job_that_nobody_came_for_lets_its_asset_wait_again(ground: Grou
 
     await ground.library(images=1)
     await ground.feed()
-    await ground.run("update jobs set created_at = now() - interval '1 year', run_after = now() - interval '1 year'")
+    await ground.run(
+        "update jobs set created_at = now() - interval '1 year', run_after = now() - interval '1 year'"
+    )
     async with ground.database.transaction() as connection:
         assert await bury_forgotten(connection, ground.engine) == 1
     assert (await asset(ground))["status"] == "pending"

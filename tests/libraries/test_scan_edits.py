@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mediamill.db.connection import Database
@@ -85,6 +85,7 @@ async def scan_and_die(tree: Tree, after: int) -> None:
 @settings(
     max_examples=25,
     deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(edits=st.lists(EDITS, min_size=5, max_size=40))

@@ -180,7 +180,9 @@ def test_the_traps_above_are_real(private: Path, tmp_path: Path) -> None:
     (tmp_path / "trap.m3u8").write_text(PLAYLIST.format(other=private))
     (tmp_path / "trap.ffconcat").write_text(CONCAT.format(other=private))
     for name, options in (("trap.m3u8", {}), ("trap.ffconcat", {"safe": "0"})):
-        with av.open(str(tmp_path / name), options={**OPTIONS, "protocol_whitelist": "file", **options}) as container:
+        with av.open(
+            str(tmp_path / name), options={**OPTIONS, "protocol_whitelist": "file", **options}
+        ) as container:
             assert container.streams.video
 
 

@@ -45,7 +45,7 @@ class Filter:
         """Whether anything may be left out."""
         return bool(self.type or self.status)
 
-    def wish(self) -> dict[str, tuple[str, ...]]:
+    def wish(self) -> dict[str, Any]:
         """As the verbs want it."""
         return {
             "types": (self.type,) if self.type else TYPES,

@@ -25,8 +25,8 @@ return setweight(to_tsvector('english', coalesce(said, '')), 'A')
     || setweight(to_tsvector('simple', regexp_replace(coalesce(name, ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
     || setweight(to_tsvector('english', coalesce(words, '')), 'D');
 
--- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, samples of one row in 8, 64 and
--- 512 (whole runs of 1,024 ids, spread by a multiplication), library, model, type or source.
+-- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, samples of one row in 8, 64
+-- and 512 (whole runs of 1,024 ids, spread by a multiplication), library, model, type or source.
 create function search_keys(id bigint, library integer, sort text, model integer) returns integer[]
 language sql immutable parallel safe
 return array_remove(array[
@@ -167,8 +167,8 @@ create table video_scenes (
     search_vector tsvector
 );
 create index video_scenes_end on video_scenes (asset_id, end_ts);
-create index video_scenes_words on video_scenes using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
-    where search_vector is not null;
+create index video_scenes_words on video_scenes
+    using gin (search_vector, search_keys(id, library, 'video', tags_model_id)) where search_vector is not null;
 
 -- The scene that is open while a video is indexed; moved in the transaction that closes the one before.
 create table video_active_state (
@@ -193,8 +193,8 @@ create table video_frames (
     search_vector tsvector,
     unique (asset_id, timestamp_ms)
 );
-create index video_frames_words on video_frames using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
-    where search_vector is not null;
+create index video_frames_words on video_frames
+    using gin (search_vector, search_keys(id, library, 'video', tags_model_id)) where search_vector is not null;
 
 -- What can be found besides libraries: videos with what is said in them, media of chats, files of projects.
 create table search_entries (
