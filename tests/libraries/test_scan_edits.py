@@ -97,6 +97,8 @@ async def test_after_any_edits_and_scans_the_library_is_as_the_tree_is(
     try:
         for what, folder, name, other_folder, other_name in edits:
             if what == "scan":
+                if (await tree.library())["scan_status"] == "scanning":
+                    await tree.scan(accept_empty=True)  # goes on: what it has passed is for the next one
                 await tree.scan(accept_empty=True)
                 assert await tree.known() == tree.there()
             elif what == "cut":
