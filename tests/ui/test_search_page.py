@@ -68,9 +68,7 @@ async def _see(connection: Any, model: ModelName, subject: Subject, way: int, bl
 async def tell(served: Served) -> None:
     """Something that is found by what is said in it, with a hostile text."""
     async with served.database.transaction() as connection:
-        entry = Entry(
-            "A talk on <i>boats</i>", HOSTILE, 12.5, None, "/videos/a-talk?t=12.5", {"type": "video"}
-        )
+        entry = Entry(TITLE, HOSTILE, 12.5, None, "/videos/a-talk?t=12.5", {"type": "video"})
         await put_entries(connection, "video", "00000000-0000-4000-8000-000000000001", [entry])
         bad = Entry("Bad boat link", "boat", None, None, "javascript:window.hurt=1", {"type": "document"})
         await put_entries(connection, "file", "bad", [bad])
@@ -112,6 +110,7 @@ async def test_what_strangers_wrote_is_shown_and_does_nothing(
     complaints = watch_console(page)
     await page.goto(f"{served.url}/search?q=boat")
     await expect(page.locator(".hit")).to_have_count(3)
+    await expect(page.locator("#found")).to_contain_text(TITLE)
     assert await page.locator("#found :is(b, i, script, img[onerror])").count() == 0
     assert await page.locator("a[href^='javascript']").count() == 0
     assert await page.evaluate("window.hurt") is None
