@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.libraries.add import add_library
+from mediamill.libraries.erase import mark_for_erasing
 from mediamill.libraries.look import show_library
 from mediamill.libraries.model import (
     SLUG_CHARACTERS,
@@ -78,6 +79,15 @@ async def test_a_name_in_the_trash_is_refused_with_both_ways_out(ground: Ground)
     assert refused.value.fix is not None
     assert "mediamill library restore photos" in refused.value.fix
     assert "another name" in refused.value.fix
+
+
+async def test_the_name_of_a_library_that_is_being_erased_is_refused_until_it_is_gone(ground: Ground) -> None:
+    await ground.library()
+    await ground.remove()
+    async with ground.database.transaction() as connection:
+        await mark_for_erasing(connection, "photos")
+    with pytest.raises(LibraryInTrashError, match="being erased"):
+        await add(ground, "photos", ground.root)
 
 
 async def test_a_name_or_a_folder_that_is_taken_is_refused(ground: Ground) -> None:

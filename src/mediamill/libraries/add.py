@@ -78,6 +78,10 @@ def _check_name(name: str) -> str:
 
 async def _check_free(connection: Connection, slug: str, folder: str) -> None:
     taken: Any = await queries.find_library.row(connection, slug=slug)
+    if taken is not None and taken["erasing_at"] is not None:
+        raise LibraryInTrashError(
+            f"a library {slug} is being erased", fix="wait until it is gone, or choose another name"
+        )
     if taken is not None and taken["deleted_at"] is not None:
         raise LibraryInTrashError(
             f"a library {slug} is in the trash",
