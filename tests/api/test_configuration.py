@@ -94,7 +94,9 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     answer = await served.client.put(DEFINITIONS, json={"value": document})
     assert answer.status_code == 200, answer.text
     now = await pools(served)
-    assert set(now) == {"audio", "model", "unsupported", "scripted", "transcode", "captions", "default"}
+    libraries = {"library_scans", "library_images", "library_videos", "library_tags", "embed"}
+    kinds = {"scripted", "transcode", "captions", "default"} | libraries
+    assert set(now) == {"audio", "model", "unsupported"} | kinds
     assert set(now["audio"]["matches"]) == {"audio/*", "video/ogg"}
     assert (now["audio"]["processor"], now["audio"]["timeout_seconds"]) == ("stub-audio", 30)
     assert now["audio"]["memory_bytes"] == 2 << 30  # what the document cannot say stays
