@@ -105,7 +105,7 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     assert now["default"]["matches"] == []
     assert (await served.client.delete(DEFINITIONS)).status_code == 200
     assert {"audio", "video", "image"} <= set(await pools(served))
-    assert len(await pools(served)) == 11
+    assert len(await pools(served)) == 16
 
 
 @pytest.mark.spec("C24")
