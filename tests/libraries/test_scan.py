@@ -243,7 +243,7 @@ async def test_two_scans_at_once_are_one_scan(tree: Tree) -> None:
 @pytest.mark.spec("L3")
 async def test_a_scan_that_was_taken_over_writes_no_more(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_module, "BATCH_FILES", 5)
-    tree.write(*(f"{folder:02}/{name}.jpg" for folder in range(20) for name in range(5)))
+    tree.write(*(f"{folder:03}/{name}.jpg" for folder in range(200) for name in range(5)))
     other: list[ScanCounts] = []
 
     async def take_over() -> None:
@@ -259,7 +259,7 @@ async def test_a_scan_that_was_taken_over_writes_no_more(tree: Tree, monkeypatch
     with pytest.raises(ScanLostError):
         await tree.scan(on_progress=once)
     await asyncio.gather(*tasks)
-    assert other[0].new == 100
+    assert other[0].new == 1000
     assert await tree.known() == tree.there()
     assert (await tree.library())["scan_status"] == "idle"
 

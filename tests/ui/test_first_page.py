@@ -25,7 +25,7 @@ async def test_an_empty_mill_says_what_to_do_next(served: Served, browser: Brows
     await expect(page.locator("#jobs")).to_contain_text("No jobs yet. Try: mediamill jobs add scripted.run")
     await expect(page.locator("#workers")).to_contain_text("No workers yet.")
     await expect(page.locator("#dead")).to_contain_text("Nothing has failed for good.")
-    await expect(page.locator("#pools tbody tr")).to_have_count(11)
+    await expect(page.locator("#pools tbody tr")).to_have_count(16)
     await expect(page.locator("#plot canvas")).to_be_visible()
     assert complaints == []
 

@@ -72,7 +72,7 @@ async def test_the_progress_of_a_scan_is_shown_as_it_goes(
         "update libraries set scan_status = 'idle', scanned_at = now(), scan_error = 'the folder <is> not mounted'"
     )
     await served.run(tell, slug)
-    await expect(card).to_contain_text("Scanned 0 s ago")
+    await expect(card).to_contain_text(re.compile(r"Scanned \d+ s ago"))
     await expect(card.locator(".error")).to_have_text("the folder <is> not mounted")
     assert await page.evaluate("window.stayed")
 

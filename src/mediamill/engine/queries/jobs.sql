@@ -359,10 +359,12 @@ with gone as (delete from held_owners where owner = :owner returning owner)
 select pg_notify('mediamill_results', '') from gone;
 
 -- name: release_jobs
-with back as (
+-- Locked in the order of their ids: somebody who holds or releases the same ones at this moment waits, and neither for ever.
+with held as materialized (
+    select id from jobs where owner = :owner and state = 'held' order by id for update
+), back as (
     update jobs set state = case when run_after > now() then 'scheduled' else 'queued' end
-    where owner = :owner and state = 'held'
-    returning pool
+    where id in (select id from held) returning pool
 ), pools_woken as materialized (
     select pool, count(*) as jobs from back group by pool
 )
