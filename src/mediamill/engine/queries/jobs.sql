@@ -307,17 +307,22 @@ insert into held_owners (owner) values (:owner) on conflict (owner) do nothing;
 
 -- name: hold_jobs
 -- What waits is held; what runs goes on and is held when it comes back. The ready index is probed by pool and
--- priority. A job that is being claimed now is locked: the update waits, then finds it running, and leaves it.
-update jobs j set state = 'held'
-where j.id in (
-    select w.id from pools p cross join generate_series(0, 2) as priority
-    cross join lateral (
-        select id from jobs
-        where pool = p.name and jobs.priority = priority.priority and owner = :owner and state = 'queued'
-    ) w
-    union all
-    select id from jobs where owner = :owner and state = 'scheduled'
-) and j.state in ('queued', 'scheduled');
+-- priority. A job that is being claimed now is locked: this waits, then finds it running, and leaves it. Locked in the
+-- order of ids, as releasing does.
+with waiting as materialized (
+    select j.id from jobs j
+    where j.id in (
+        select w.id from pools p cross join generate_series(0, 2) as priority
+        cross join lateral (
+            select id from jobs
+            where pool = p.name and jobs.priority = priority.priority and owner = :owner and state = 'queued'
+        ) w
+        union all
+        select id from jobs where owner = :owner and state = 'scheduled'
+    ) and j.state in ('queued', 'scheduled')
+    order by j.id for update
+)
+update jobs j set state = 'held' where j.id in (select id from waiting);
 
 -- name: hold_stragglers
 -- Jobs that were enqueued by a transaction that had not yet seen their owner being held.
