@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
 
-EVERY_SECONDS, FORGET_SECONDS = 1.0, 60.0
+EVERY_SECONDS = 1.0
 MOST_LOST = 5_000
 AT_HAND = {"image": 1000, "video": 20, "tag": 200}  # jobs of each library
 AtHand = dict[tuple[int, str], int]  # by library and work
@@ -36,13 +35,10 @@ STATUS_FED = {"image": "pending", "video": "extracting", "tag": "analyzing"}
 
 async def feed_forever(database: Database, enqueuer: Enqueuer, settings: Settings) -> None:
     """For the server; several servers may do it at once."""
-    reach, forgotten_at = Reach(), -FORGET_SECONDS
+    reach = Reach()
     while True:
         try:
             await feed_libraries(database, enqueuer, settings, reach)
-            if (now := time.monotonic()) - forgotten_at >= FORGET_SECONDS:
-                await forget_lost_jobs(database)
-                forgotten_at = now
         except LOST as error:
             log.debug("feeding libraries: the database is away: %s", error)
         except Exception:
