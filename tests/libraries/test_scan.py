@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from mediamill.libraries.scan_model import (
     ScanCounts,
     ScanLostError,
 )
+from mediamill.libraries.walk import Listing, walk
 from mediamill.settings import Settings
 from tests.libraries.scan_ground import Tree
 from tests.libraries.test_walk import ODD_NAMES
@@ -243,23 +247,27 @@ async def test_two_scans_at_once_are_one_scan(tree: Tree) -> None:
 @pytest.mark.spec("L3")
 async def test_a_scan_that_was_taken_over_writes_no_more(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_module, "BATCH_FILES", 5)
-    tree.write(*(f"{folder:03}/{name}.jpg" for folder in range(200) for name in range(5)))
-    other: list[ScanCounts] = []
+    tree.write(*(f"{folder:03}/{name}.jpg" for folder in range(20) for name in range(5)))
+    halfway, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
 
-    async def take_over() -> None:
-        await tree.sql("update libraries set scan_beat_at = now() - interval '61 seconds'")
-        other.append(await tree.scan())
+    def slow_walk(*given: Any) -> Iterator[Listing]:
+        for number, listing in enumerate(walk(*given)):
+            if number == 10:
+                loop.call_soon_threadsafe(halfway.set)
+                assert go_on.wait(60)
+            yield listing
 
-    tasks: list[asyncio.Task[None]] = []
-
-    def once(_: ScanCounts) -> None:
-        if not tasks:
-            tasks.append(asyncio.create_task(take_over()))
-
+    monkeypatch.setattr(scan_module, "walk", slow_walk)
+    slow = asyncio.create_task(tree.scan())
+    await halfway.wait()
+    monkeypatch.setattr(scan_module, "walk", walk)
+    await tree.sql("update libraries set scan_beat_at = now() - interval '61 seconds'")
+    other = await tree.scan()
+    go_on.set()
     with pytest.raises(ScanLostError):
-        await tree.scan(on_progress=once)
-    await asyncio.gather(*tasks)
-    assert other[0].new == 1000
+        await slow
+    assert other.new == 100
     assert await tree.known() == tree.there()
     assert (await tree.library())["scan_status"] == "idle"
 

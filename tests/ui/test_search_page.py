@@ -91,6 +91,7 @@ async def test_words_are_found_while_they_are_typed_with_the_moment_to_jump_to(
     await expect(hit.locator("mark")).to_have_text(["market", "wall", "MARKET"])
     await expect(hit.locator(".at")).to_have_text("0:02")
     await expect(hit.locator(".badge")).to_have_text(["words"])
+    await expect(page.locator(".how .spinner")).to_have_count(0)  # meaning and look have had their say
     await hit.locator(".thumb").hover()
     await expect(hit.locator("video.clip")).to_be_visible()
     await hit.get_by_role("link", name="the harbour.mp4", exact=True).click()

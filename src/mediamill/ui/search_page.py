@@ -136,7 +136,9 @@ class _SearchPage:
             async with self._database.connection() as connection:
                 libraries = await list_names(connection)
         code = 200 if part else status_code  # htmx shows nothing of an error
-        answer = self._renderer.page(template, code, asked=asked, libraries=libraries, types=TYPES, **given)
+        answer = self._renderer.page(
+            template, code, part=part, asked=asked, libraries=libraries, types=TYPES, **given
+        )
         if part == "words":
             answer.headers["HX-Replace-Url"] = f"/search?{asked.query()}".rstrip("?")
         return answer
