@@ -1,7 +1,7 @@
 """The same ladder by ffmpeg: one command that decodes once (several ways to scale), and one command per quality.
 
 Rungs, preset, CRF, highest rates, buffer, keyframes and sound are those that our encoder uses, and so are the threads,
-except where a way says otherwise.
+except where a way says otherwise. Ours looks for motion in fewer places than the preset does: `AS_OURS` does so, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.video.clips import FPS
 from bench.video.ours import PRESET, SEGMENT_SECONDS
 from bench.video.programs import find_program
-from mediamill.processors.transcode.encoders import BUFFER_SECONDS
+from mediamill.processors.transcode.encoders import BUFFER_SECONDS, LESS_QUALITY, LESS_SEARCH
 from mediamill.processors.transcode.ladder import Rung
 
 AAC = ("-c:a", "aac", "-b:a", "128k", "-ac", "2")
@@ -24,7 +24,7 @@ def _begin(clip: Path, threads: int | None) -> list[str]:
     return [find_program("ffmpeg"), "-v", "error", "-nostdin", "-y", *decoder, "-i", str(clip)]
 
 
-def _encoder(rung: Rung, threads: int | None, number: int = 0) -> list[str]:
+def _encoder(rung: Rung, threads: int | None, number: int = 0, *, less: bool = False) -> list[str]:
     gop = str(SEGMENT_SECONDS * FPS)
     options = {
         "c": "libx264",
@@ -36,6 +36,7 @@ def _encoder(rung: Rung, threads: int | None, number: int = 0) -> list[str]:
         "keyint_min": gop,
         "sc_threshold": "0",
         "pix_fmt": "yuv420p",
+        **({**LESS_SEARCH[PRESET], "crf": str(rung.crf + LESS_QUALITY)} if less else {}),
     }
     if threads is not None:
         options["threads"] = str(threads)
@@ -80,6 +81,7 @@ def single(
     *,
     own_threads: bool = False,
     one_thread: bool = False,
+    less_search: bool = False,
     filter_threads: int | None = 1,
 ) -> Callable[[Path, Path, Sequence[Rung], int], Commands]:
     """One command for all qualities."""
@@ -89,7 +91,7 @@ def single(
         filters = () if filter_threads is None else ("-filter_complex_threads", str(filter_threads))
         line = [*_begin(clip, chosen), *filters, "-filter_complex", graph(rungs, flags)]
         for number, rung in enumerate(rungs):
-            line += ["-map", f"[o{number}]", *_encoder(rung, chosen, number)]
+            line += ["-map", f"[o{number}]", *_encoder(rung, chosen, number, less=less_search)]
         streams = [f"v:{number},agroup:sound,name:{rung.name}" for number, rung in enumerate(rungs)]
         line += ["-map", "0:a:0", *AAC]
         return [[*line, *_hls(folder, " ".join([*streams, "a:0,agroup:sound,name:audio"]))]]
@@ -116,4 +118,5 @@ SINGLE = {
     "chained, its own threads": single(_chained, own_threads=True, filter_threads=None),
     "chained, one thread each": single(_chained, one_thread=True),
 }
+AS_OURS = {"chained, one thread each, our search": single(_chained, one_thread=True, less_search=True)}
 PER_QUALITY = "one per quality"

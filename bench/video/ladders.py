@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.video.clips import FPS, HEIGHT, WIDTH
-from bench.video.ffmpeg_ladders import PER_QUALITY, SINGLE, per_quality
+from bench.video.ffmpeg_ladders import AS_OURS, PER_QUALITY, SINGLE, per_quality
 from bench.video.programs import measure
 from bench.video.quality import measure_quality
 from mediamill.processors.transcode.ladder import Rung, rungs_for
@@ -42,7 +42,7 @@ def thread_count() -> int:
 
 def compare_ladders(clip: Path, folder: Path, rounds: int, tell: Tell) -> dict[str, Any]:
     """Interleaved rounds; the quality of what the last round made."""
-    ways = [OURS, *SINGLE, PER_QUALITY, *ONE_CORE]
+    ways = [OURS, *SINGLE, *AS_OURS, PER_QUALITY, *ONE_CORE]
     runs: dict[str, list[Run]] = {way: [] for way in ways}
     for number in range(rounds):
         at = number % len(ways)
@@ -69,7 +69,7 @@ def run_way(way: str, clip: Path, folder: Path) -> Run:
             "wall_seconds": spent.wall_seconds,
             "peak_mb": spent.peak_mb,
         }
-    build = per_quality if way == PER_QUALITY else SINGLE[way]
+    build = per_quality if way == PER_QUALITY else {**SINGLE, **AS_OURS}[way]
     commands = build(clip, folder, clip_rungs(), cores or thread_count())
     all_spent = [measure(command, cores) for command in commands]
     return {
@@ -100,6 +100,7 @@ def summarise(runs: dict[str, list[Run]], looks: dict[str, Any]) -> dict[str, An
             "cpu_vs_one_per_quality": _ratio(ours, runs[PER_QUALITY]),
             "cpu_with_pictures_vs_best_single": _ratio(whole, runs[best]),
             "job_cpu_vs_best_single": _ratio([run["job_cpu_seconds"] for run in runs[OURS]], runs[best]),
+            "cpu_vs_one_that_searches_as_ours": min(_ratio(ours, runs[way]) for way in AS_OURS),
             "cpu_vs_chained_on_one_core": _ratio(ours, runs["chained, one core"]),
             "cpu_both_on_one_core": _ratio(
                 [run["cpu_seconds"] for run in runs[f"{OURS}, one core"]], runs["chained, one core"]

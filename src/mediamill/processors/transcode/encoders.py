@@ -25,6 +25,10 @@ BUFFER_SECONDS = 2  # of the highest rate
 FULL, LEAST_FULL = 0.9, 0.25  # with less, the first picture of a segment would look poor
 DELAY_FRAMES = 2
 LARGE_PIXELS = 1920 * 1440
+# Where to look for motion: less than the preset does, for a tenth less work. The 2 % more bytes that it would take are
+# saved by the quality, of which nobody can see so little.
+LESS_SEARCH = {"veryfast": {"motion-est": "dia", "partitions": "i8x8,i4x4"}}
+LESS_QUALITY = 0.15
 ENDLESS_GOP = 100_000  # each segment has an encoder of its own, so its first picture is its only keyframe
 
 
@@ -126,6 +130,9 @@ def _options(setup: Setup) -> Mapping[str, str]:
         case "h264_vaapi":
             return {**shared, "rc_mode": "QVBR", "global_quality": quality, "b": str(setup.max_rate)}
     rate["rc_init_occupancy"] = str(round(setup.buffer_bits * setup.fullness))
+    if setup.preset in LESS_SEARCH:
+        rate.update(LESS_SEARCH[setup.preset])
+        quality = str(setup.crf + LESS_QUALITY)
     return {**rate, "preset": setup.preset, "crf": quality, "g": str(ENDLESS_GOP), "sc_threshold": "0"}
 
 
