@@ -50,16 +50,22 @@ class Query:
 
 
 class Queries:
-    """The statements of one file or folder, as attributes."""
+    """The statements of some files, as attributes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, *paths: Path) -> None:
+        self._queries: dict[str, Query] = {}
+        for path in paths:
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
         loaded = aiosql.from_path(path, "asyncpg", mandatory_parameters=False)
         ordered = loaded.driver_adapter.var_sorted
-        self._queries = {
-            name: Query(name, getattr(loaded, name).sql, tuple(ordered.get(name, ())))
-            for name in loaded.available_queries
-            if not name.endswith("_cursor")
-        }
+        for name in loaded.available_queries:
+            if name.endswith("_cursor"):
+                continue
+            if name in self._queries:
+                raise ValueError(f"{path.name} names a query {name}, and so does another file")
+            self._queries[name] = Query(name, getattr(loaded, name).sql, tuple(ordered.get(name, ())))
 
     def __getattr__(self, name: str) -> Query:
         try:

@@ -10,8 +10,7 @@ import logging
 
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.libraries.look import find_library
-from mediamill.libraries.store import queries as library_queries
-from mediamill.libraries.tagging_store import queries
+from mediamill.libraries.store import queries
 from mediamill.processors.models.names import vision_name
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
@@ -31,7 +30,7 @@ async def set_tagger(
     if engine is not None:
         tagger = await ensure_model(connection, vision_name(settings, engine, model))
     await queries.set_target.run(connection, number=number, tagger=tagger)
-    await library_queries.tell.run(connection, number=number)
+    await queries.tell.run(connection, number=number)
 
 
 async def note_default_tagger(database: Database, settings: Settings) -> bool:

@@ -6,4 +6,4 @@ from pathlib import Path
 
 from mediamill.db.queries import Queries
 
-queries = Queries(Path(__file__).parent / "queries.sql")
+queries = Queries(*sorted(Path(__file__).parent.glob("*.sql")))

@@ -10,7 +10,7 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.tagging_store import queries
+from mediamill.libraries.store import queries
 from mediamill.processors.models.names import ModelName, look_name, text_name, vision_name
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings

@@ -13,7 +13,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.libraries.model import MOST_RETRIES, id_of
-from mediamill.libraries.tagging_store import queries
+from mediamill.libraries.store import queries
 from mediamill.search.vectors import BadVectorError, Subject, drop_vector, put_vector
 
 MOST_LOOKS, MOST_TAGS, MOST_MODELS = 1000, 50, 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.tagging_store import queries
+from mediamill.libraries.store import queries
 from mediamill.search.vectors import copy_vectors
 
 

@@ -1,0 +1,144 @@
+-- Assets, looked at: lists, one with all there is of it, months.
+
+-- name: list_older
+-- A page from a place on, newest first. Each type and status is a stretch of the index of its own; so few of each are
+-- read, and the page is taken from those. Flat, however many assets there are.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at desc, id desc limit :amount) m
+    order by m.shown_at desc, m.id desc limit :amount) page
+join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
+
+-- name: list_newer
+-- The page before a place: the nearest ones, the nearest first.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at, id limit :amount) m
+    order by m.shown_at, m.id limit :amount) page
+join assets a on a.id = page.id order by page.shown_at, page.id;
+
+-- name: list_vanished
+select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
+    description, retry_count, error, tags_model_id, vanished_at
+from assets
+where library = :library and vanished_at is not null and type = any (:types::text[]) and status = any (:statuses::text[])
+    and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+order by shown_at desc, id desc limit :amount;
+
+-- name: list_by_path
+-- So many of the next paths, and of them those that are asked for: what one page costs is bounded, so it may be short.
+select * from (
+    select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
+        description, retry_count, error, tags_model_id, vanished_at
+    from assets where library = :library and rel_path > :path order by rel_path limit :walk) walked
+where type = any (:types::text[]) and status = any (:statuses::text[])
+    and (vanished_at is not null) = :vanished limit :amount;
+
+-- name: walked_to
+-- Where that walk ended, if there is more behind it.
+select rel_path from assets where library = :library and rel_path > :path order by rel_path offset :walk - 1 limit 1;
+
+-- name: show_asset
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.mtime_ns, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.segmentation_version, a.description, a.tags, a.facts, a.retry_count, a.error, a.error_code,
+    a.tags_model_id, a.vanished_at, a.library, a.job_id, l.slug as library_slug, l.name as library_name,
+    l.absolute_path, m.name as tagger, j.kind as job_kind, j.state as job_state, j.step, j.percent, j.attempts,
+    j.max_attempts, j.worker_name, j.error as job_error
+from assets a join libraries l on l.number = a.library and l.deleted_at is null
+left join ai_models m on m.id = a.tags_model_id left join jobs j on j.id = a.job_id
+where a.id = :id;
+
+-- name: scenes_of
+select s.id, s.number, s.start_ts, s.end_ts, s.sharpness_score, s.keep_reason, s.rep_frame_path, s.description, s.tags,
+    s.metadata, s.tags_model_id, m.name as tagger
+from video_scenes s left join ai_models m on m.id = s.tags_model_id
+where s.asset_id = :asset_id order by s.end_ts limit :amount;
+
+-- name: frames_of
+select f.id, f.timestamp_ms, f.is_keyframe, f.frame_path, f.description, f.tags, f.tags_model_id, m.name as tagger
+from video_frames f left join ai_models m on m.id = f.tags_model_id
+where f.asset_id = :asset_id order by f.timestamp_ms limit :amount;
+
+-- name: find_asset
+-- Those of a library in the trash are not there.
+select a.id, a.library, a.rel_path, a.type, a.status, a.output, a.size, a.mtime_ns, a.shown_at, l.slug, l.absolute_path
+from assets a join libraries l on l.number = a.library and l.deleted_at is null where a.id = :id;
+
+-- name: retry_asset
+-- What failed waits again, as if it had never been tried.
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+where id = :id and status in ('failed', 'poisoned') returning id;
+
+-- name: retry_failed
+-- So many at a time; one that is being looked at is left for the next time.
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+where id in (select id from assets where library = :library and type = any ('{image,video}'::text[])
+    and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked)
+returning id;
+
+-- name: count_by_month
+-- Every asset of a library by month (UTC), from the index alone and without sorting: month by month, in each stretch.
+-- Counted anew only now and then: see timeline.py.
+with stretches as (
+    select t.type, s.status from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status)
+), ends as (
+    select min(e.first) as first, max(e.last) as last from stretches p, lateral (
+        select (select shown_at from assets where library = :library and type = p.type and status = p.status
+                and vanished_at is null order by shown_at, id limit 1) as first,
+            (select shown_at from assets where library = :library and type = p.type and status = p.status
+                and vanished_at is null order by shown_at desc, id desc limit 1) as last) e
+)
+select to_char(m.month, 'YYYY-MM') as month, sum(c.count)::bigint as count
+from ends, generate_series(date_trunc('month', first at time zone 'UTC'), last at time zone 'UTC', '1 month') as m (month),
+    stretches p, lateral (
+        select count(*) as count from assets where library = :library and type = p.type and status = p.status
+            and vanished_at is null and shown_at >= m.month at time zone 'UTC'
+            and shown_at < (m.month + interval '1 month') at time zone 'UTC') c
+group by m.month having sum(c.count) > 0 order by m.month desc;
+
+-- name: read_timeline
+select number, timeline, timeline_at, extract(epoch from now() - timeline_at)::float8 as age_seconds,
+    coalesce(greatest(scanned_at, scan_beat_at) >= timeline_at, false) or scan_status <> 'idle'
+    or exists (select from assets a where a.library = l.number and a.type = any ('{image,video}'::text[])
+        and a.status = any ('{pending,extracting}'::text[]) and vanished_at is null) as moving
+from libraries l where slug = :slug and deleted_at is null;
+
+-- name: may_count
+-- One at a time for each library: whoever else wants it takes what was counted before.
+select pg_try_advisory_xact_lock(hashtext('library timeline'), :library);
+
+-- name: keep_timeline!
+update libraries set timeline = :timeline::jsonb, timeline_at = now() where number = :library;
+
+-- Looking through a library by time (browse.py).
+
+-- name: list_stretch
+-- As list_older, beginning somewhere behind a place: what is left out is read from the index only.
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.duration_seconds, a.output, a.video_preview_path
+from (
+    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+        lateral (select id, shown_at from assets
+            where library = :library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+            order by shown_at desc, id desc limit :skip::bigint + :amount::bigint) m
+    order by m.shown_at desc, m.id desc offset :skip::bigint limit :amount::bigint) page
+join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
+
+-- name: count_some_months
+select to_char(month, 'YYYY-MM') as month, count(*) as count
+from (select date_trunc('month', shown_at, 'UTC') as month from assets
+    where library = :library and vanished_at is null and type = any (:types::text[]) and status = any (:statuses::text[])) a
+group by a.month order by a.month desc;
