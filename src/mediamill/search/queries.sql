@@ -183,18 +183,18 @@ select id, source, subject, happened_at from search_entries where id = any (:ids
 -- name: show_assets
 -- For one page: with marks around what was searched for, which nobody's text can contain.
 select a.id, l.slug, a.rel_path, a.type, a.shown_at, a.width, a.height, a.duration_seconds, a.output, a.tags,
-    headline(coalesce(a.description, '') || coalesce(' · ' || tag_words(a.tags), ''), :query::text::tsquery) as snippet
+    headline(concat_ws(' · ', nullif(a.description, ''), tag_words(a.tags)), :query::text::tsquery) as snippet
 from assets a join libraries l on l.number = a.library where a.id = any (:ids::bigint[]);
 
 -- name: show_scenes
 select id, start_ts as at_seconds, end_ts as end_seconds, rep_frame_path as path,
-    headline(coalesce(description, '') || coalesce(' · ' || tag_words(tags), '')
-        || coalesce(' · ' || (metadata ->> 'text'), ''), :query::text::tsquery) as snippet
+    headline(concat_ws(' · ', nullif(description, ''), tag_words(tags), nullif(metadata ->> 'text', '')), :query::text::tsquery)
+        as snippet
 from video_scenes where id = any (:ids::bigint[]);
 
 -- name: show_frames
 select id, timestamp_ms / 1000.0::float8 as at_seconds, frame_path as path,
-    headline(coalesce(description, '') || coalesce(' · ' || tag_words(tags), ''), :query::text::tsquery) as snippet
+    headline(concat_ws(' · ', nullif(description, ''), tag_words(tags)), :query::text::tsquery) as snippet
 from video_frames where id = any (:ids::bigint[]);
 
 -- name: show_entries

@@ -38,11 +38,30 @@ return array_remove(array[
     (model << 3) + 3,
     (case sort when 'image' then 1 when 'video' then 2 when 'message' then 3 when 'file' then 4 end << 3) + 4], null);
 
--- A text with marks (two control characters, taken out of the text before) around the words of a search.
+-- What is shown of a text: marks (control characters, taken out of the text before) around the words of a search, and an
+-- ellipsis where something is left out. Without such a word it is the beginning. ts_headline leaves out what looks like a
+-- tag, so < is hidden from it.
 create function headline(said text, query tsquery) returns text language sql immutable parallel safe
-return case when query is null then left(translate(said, E'\\x02\\x03', ''), 300) else ts_headline('english',
-    left(translate(said, E'\\x02\\x03', ''), 20000), query,
-    E'StartSel=\\x02, StopSel=\\x03, MaxFragments=2, MaxWords=25, MinWords=8, FragmentDelimiter=" … "') end;
+return (
+    select translate(case
+        when marked is null or strpos(marked, E'\\x02') = 0 then
+            case when length(plain) <= 300 then plain
+            else regexp_replace(left(plain, 300), '\\s*\\S{0,40}$', '') || ' …' end
+        when is_short then marked
+        else case when starts_with(ltrim(plain, marks), ltrim(split_part(bare, E'\\x04', 1), marks)) then '' else '… ' end
+            || replace(marked, E'\\x04', ' … ')
+            || case when right(rtrim(plain, marks), length(rest)) = rest then '' else ' …' end
+    end, E'\\x01', '<')
+    from (select left(translate(said, E'<\\x01\\x02\\x03\\x04', E'\\x01'), 20000) as plain,
+        E' \\n\\r\\t\\x01>.,;:!?"''()[]·…-' as marks) a,
+    lateral (select length(plain) <= 140 as is_short) b,
+    lateral (select case when query is not null then ts_headline('english', plain, query,
+        case when is_short then E'HighlightAll=true, StartSel=\\x02, StopSel=\\x03'
+        else E'MaxFragments=2, MaxWords=25, MinWords=8, StartSel=\\x02, StopSel=\\x03, FragmentDelimiter=\\x04' end) end
+        as marked offset 0) c, -- once, however often it is read
+    lateral (select translate(marked, E'\\x02\\x03', '') as bare) d,
+    lateral (select rtrim(split_part(bare, E'\\x04', -1), marks) as rest) e
+);
 
 -- Who said it: every tag, description and vector names one of these.
 create table ai_models (
