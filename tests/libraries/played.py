@@ -122,6 +122,7 @@ class Ground(Played):
             await self.keep(job, name, name.encode())
         version = SceneRules().segmentation_version
         result = {"width": 640, "height": 360, "duration_seconds": 11.0, "segmentation_version": version}
+        result["scene_count"] = scenes
         return await self.finish(job, {**result, "digest": hashlib.sha256(b"video").hexdigest(), "facts": {}})
 
     async def play_tag(self, job: ClaimedJob) -> Settled:

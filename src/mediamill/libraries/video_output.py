@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.libraries.model import facts_text, id_of, output_folder, read_time
 from mediamill.libraries.store import queries
-from mediamill.staging.kept import forget_kept, kept_folder, list_kept
+from mediamill.staging.kept import bring_back, forget_kept, kept_folder, list_kept, put_in_place
 
 REASONS = ("phash", "temporal", "forced")
 MOST_FRAMES = 10_000
@@ -26,6 +24,13 @@ _FRAME = re.compile(r"(scene-\d{5}|frame-\d{9})\.jpg")
 def output_of(job_id: int) -> str:
     """A video's output is of its job, whichever attempt made which part."""
     return f"{job_id}-0"
+
+
+async def begin_videos(data_folder: Path, _connection: Connection, jobs: Sequence[Moved]) -> None:
+    """Claimed. If its end was cut off before, the files are where the row does not know them: they come back."""
+    for job in jobs:
+        target = data_folder / output_folder(id_of(job.subject_id), output_of(job.job_id))
+        await asyncio.to_thread(bring_back, kept_folder(data_folder, job.job_id), target)
 
 
 async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
@@ -53,7 +58,7 @@ async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str
 
 
 async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: Mapping[str, Any]) -> bool:
-    """Its row, if there is none yet; False if what was told is no scene."""
+    """Its row, in place of one that an earlier attempt found by other rules; False if what was told is no scene."""
     file = str(scene.get("file"))
     if scene.get("keep_reason") not in REASONS or not _FRAME.fullmatch(file):
         return False
@@ -83,12 +88,15 @@ async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[
 
 async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, job: Moved) -> None:
     result = job.result if isinstance(job.result, Mapping) else {}
-    folder = output_folder(asset_id, output_of(job.job_id))
-    await asyncio.to_thread(_bring_back, kept_folder(data_folder, job.job_id), data_folder / folder)
+    folder, own = output_folder(asset_id, output_of(job.job_id)), kept_folder(data_folder, job.job_id)
+    await asyncio.to_thread(bring_back, own, data_folder / folder)
     kept = await list_kept(connection, data_folder, job.job_id)
     names = {one.name for one in kept}
+    scenes = int(result.get("scene_count") or 0)
     for one in kept:  # reports may be lost on their way, kept files are not
-        await _put_scene(connection, asset_id, job.job_id, one.facts)
+        if one.facts.get("number", 0) <= scenes:
+            await _put_scene(connection, asset_id, job.job_id, one.facts)
+    await queries.drop_scenes_after.run(connection, asset_id=asset_id, last=scenes)
     for frame in list(result.get("frames") or ())[:MOST_FRAMES]:
         if _FRAME.fullmatch(str(frame["file"])) and frame["file"] in names:
             await queries.put_frame.run(
@@ -113,26 +121,7 @@ async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, 
         taken_at=read_time(result.get("taken_at")),
     )
     await forget_kept(connection, [job.job_id])
-    await asyncio.to_thread(_put_in_place, kept_folder(data_folder, job.job_id), data_folder / folder)
-
-
-def _bring_back(kept: Path, target: Path) -> None:
-    """The completion of this job was cut off after the rename."""
-    if target.is_dir() and not kept.exists():
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.rename(kept)
-
-
-def _put_in_place(kept: Path, target: Path) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if target.exists():
-        shutil.rmtree(target)
-    kept.rename(target)
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    await asyncio.to_thread(put_in_place, own, data_folder / folder, names)
 
 
 def _count(value: Any) -> int | None:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,28 @@ async def adopt_files(
 async def forget_kept(connection: Connection, job_ids: Sequence[int]) -> None:
     """The rows go with the caller's transaction; folders without rows are the sweep's."""
     await queries.drop_kept.run(connection, job_ids=list(job_ids))
+
+
+def put_in_place(kept: Path, target: Path, names: Collection[str]) -> None:
+    """All kept files of a job become the folder `target` by one rename; files that nothing knows of do not come along.
+
+    Best as the last step of the transaction that ends the job: if that is cut off, `bring_back` undoes it.
+    """
+    for name in sizes_of(kept).keys() - set(names):
+        (kept / name).unlink(missing_ok=True)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.exists():  # left by an attempt that was cut off
+        shutil.rmtree(target)
+    kept.rename(target)
+    _sync_folder(target.parent)
+
+
+def bring_back(kept: Path, target: Path) -> None:
+    """The job goes on though its files were put in place already: its end was cut off in between."""
+    if target.is_dir() and not any(not name.startswith(".") for name in sizes_of(kept)):
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.rename(kept)
 
 
 async def sweep_kept(database: Database, data_folder: Path, older_than_seconds: float = 3600) -> int:

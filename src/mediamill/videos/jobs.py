@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,11 @@ from mediamill.media.hls import MASTER
 from mediamill.processors.audio.captions import write_captions
 from mediamill.processors.models.contract import Segment
 from mediamill.settings import Settings
-from mediamill.staging.kept import Kept, adopt_files, forget_kept, kept_folder
+from mediamill.staging.kept import Kept, adopt_files, bring_back, forget_kept, kept_folder
 from mediamill.videos.again import enqueue_captions, retranscode_of
 from mediamill.videos.findable import note_findable
 from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder
-from mediamill.videos.publish import bring_back, publish
+from mediamill.videos.publish import publish
 from mediamill.videos.store import queries
 from mediamill.videos.trash import remove_later
 
@@ -72,7 +73,8 @@ async def begin(data_folder: Path, connection: Connection, jobs: Sequence[Moved]
         video = await _lock(connection, job)
         if video is None:
             raise VideoGoneError
-        await bring_back(data_folder, video["id"], job.job_id)
+        shown = output_folder(data_folder, video["id"], job.job_id)
+        await asyncio.to_thread(bring_back, kept_folder(data_folder, job.job_id), shown)
         wish = retranscode_of(dict(job.payload))
         if wish:
             await _clear(connection, data_folder, video, job, wish)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
@@ -20,7 +19,7 @@ from mediamill.db.connection import Connection
 from mediamill.engine.model import Moved
 from mediamill.errors import RetryLaterError
 from mediamill.media.hls import check_output
-from mediamill.staging.kept import forget_kept, kept_folder, list_kept, sizes_of
+from mediamill.staging.kept import bring_back, forget_kept, kept_folder, list_kept, put_in_place
 from mediamill.videos.model import QUALITIES, Made, output_folder, read_made
 from mediamill.videos.store import queries
 from mediamill.videos.trash import remove_later
@@ -40,7 +39,7 @@ async def publish(connection: Connection, data_folder: Path, video: Record, job:
     made = read_made(job.result)
     video_id: UUID = video["id"]
     kept, target = kept_folder(data_folder, job.job_id), output_folder(data_folder, video_id, job.job_id)
-    await bring_back(data_folder, video_id, job.job_id)
+    await asyncio.to_thread(bring_back, kept, target)
     files = {one.name: one for one in await list_kept(connection, data_folder, job.job_id)}
     sizes = {name: one.bytes for name, one in files.items()}
     faults = await asyncio.to_thread(check_output, sizes, lambda name: _read(kept / name))
@@ -70,16 +69,10 @@ async def publish(connection: Connection, data_folder: Path, video: Record, job:
         output_bytes=sum(sizes.values()),
         captions_state=video["captions_state"] if made.has_audio else "silent",
     )
-    await asyncio.to_thread(_move, kept, target, set(files))
+    await asyncio.to_thread(put_in_place, kept, target, files)
     for folder in await asyncio.to_thread(_other_outputs, target):
         remove_later(connection, folder)
     return made
-
-
-async def bring_back(data_folder: Path, video_id: UUID, job_id: int) -> None:
-    """The folder of a job whose completion was cut off after the rename."""
-    kept, target = kept_folder(data_folder, job_id), output_folder(data_folder, video_id, job_id)
-    await asyncio.to_thread(_bring_back, kept, target)
 
 
 async def _settle_qualities(
@@ -117,28 +110,6 @@ def _read(path: Path) -> str:
         return file.read(PLAYLIST_BYTES + 1)[:PLAYLIST_BYTES].decode("utf-8", "replace")
 
 
-def _move(kept: Path, target: Path, names: set[str]) -> None:
-    """Nothing but the files that are known, then one rename."""
-    for name in sizes_of(kept).keys() - names:
-        (kept / name).unlink(missing_ok=True)
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if target.exists():  # left by an attempt that was cut off
-        shutil.rmtree(target)
-    kept.rename(target)
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _other_outputs(shown: Path) -> list[Path]:
     """What was shown before, also if a retranscode has taken it away already."""
     return [path for path in shown.parent.iterdir() if path.name.isdecimal() and path != shown]
-
-
-def _bring_back(kept: Path, target: Path) -> None:
-    if target.is_dir() and not any(name for name in sizes_of(kept) if not name.startswith(".")):
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.rename(kept)
