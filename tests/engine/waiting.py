@@ -5,18 +5,29 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from mediamill.db.connection import Database
 from tests.conftest import wait_until
 from tests.engine.conftest import Bench
+
+BLOCKED = (
+    "select count(*) from pg_stat_activity where datname = current_database() "
+    "and cardinality(pg_blocking_pids(pid)) > 0"
+)
 
 
 async def count_blocked(bench: Bench) -> int:
     """How many sessions of this database wait for a lock of another one."""
-    return int(
-        await bench.one(
-            "select count(*) from pg_stat_activity where datname = current_database() "
-            "and cardinality(pg_blocking_pids(pid)) > 0"
-        )
-    )
+    return int(await bench.one(BLOCKED))
+
+
+async def until_blocked(database: Database) -> None:
+    """Until a session waits."""
+
+    async def blocked() -> bool:
+        async with database.connection() as connection:
+            return bool(await connection.fetchval(BLOCKED))
+
+    await wait_until(blocked)
 
 
 async def wait_for_blocked(bench: Bench, count: int = 1) -> None:

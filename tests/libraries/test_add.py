@@ -90,6 +90,16 @@ async def test_the_name_of_a_library_that_is_being_erased_is_refused_until_it_is
         await add(ground, "photos", ground.root)
 
 
+async def test_the_folder_of_a_library_that_is_being_erased_can_be_added_by_another_name(
+    ground: Ground,
+) -> None:
+    await ground.library()
+    await ground.remove()
+    async with ground.database.transaction() as connection:
+        await mark_for_erasing(connection, "photos")
+    assert await add(ground, "Others", ground.root / "Photos") == "others"
+
+
 async def test_a_name_or_a_folder_that_is_taken_is_refused(ground: Ground) -> None:
     await ground.library()
     with pytest.raises(LibraryExistsError, match="there is a library photos"):

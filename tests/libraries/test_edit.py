@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from mediamill.libraries.edit import edit_library, pause_library, resume_library
 from mediamill.libraries.look import show_library
-from mediamill.libraries.model import BadLibraryError, UnknownLibraryError
+from mediamill.libraries.model import BadLibraryError, LibraryExistsError, UnknownLibraryError
+from mediamill.libraries.trash import remove_library
+from tests.engine.waiting import until_blocked
 from tests.libraries.played import IMAGES, Ground, ground
 
 __all__ = ["ground"]
@@ -46,7 +49,15 @@ async def test_what_is_named_changes_and_the_rest_stays(ground: Ground, tmp_path
 
 async def test_what_makes_no_sense_is_refused(ground: Ground) -> None:
     await ground.library()
-    for wrong in ({"path": "/nowhere/at/all"}, {"path": "here"}, {"mode": "all"}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"path": "/nowhere/at/all"},
+        {"path": "here"},
+        {"mode": "all"},
+        {"name": "   "},
+        {"name": "be\x07ll"},
+        {"name": "x" * 201},
+    )
+    for wrong in wrongs:
         with pytest.raises(BadLibraryError):
             await edit(ground, **wrong)
     with pytest.raises(UnknownLibraryError):
@@ -66,6 +77,28 @@ async def test_nothing_is_worked_on_while_a_library_is_paused(ground: Ground) ->
     assert await ground.feed() == 1, "the tags of the other one"
     await switch(ground, resume_library)
     assert await ground.claim(pool=IMAGES, amount=10)
+
+
+async def test_a_name_is_one_line_and_the_folder_of_another_library_is_refused(ground: Ground) -> None:
+    await ground.library("Others")
+    await ground.library()
+    assert (await edit(ground, name=" My\n pictures "))["name"] == "My pictures"
+    with pytest.raises(LibraryExistsError, match="is the folder of the library others"):
+        await edit(ground, path=str(ground.root / "Others"))
+    assert (await edit(ground, path=str(ground.root / "Photos")))["name"] == "My pictures"
+
+
+async def test_a_library_that_is_being_removed_cannot_be_resumed(ground: Ground) -> None:
+    number = await ground.library(images=1)
+    await ground.feed()
+    async with ground.database.transaction() as connection:
+        await remove_library(connection, "photos")
+        resuming = asyncio.create_task(switch(ground, resume_library))
+        await until_blocked(ground.database)
+    with pytest.raises(UnknownLibraryError):
+        await resuming
+    assert await ground.one("select owner from held_owners") == f"library:{number}"
+    assert not await ground.claim(pool=IMAGES)
 
 
 async def test_a_library_that_is_not_there_cannot_be_paused(ground: Ground) -> None:

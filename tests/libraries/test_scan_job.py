@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import Moved
-from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.errors import GiveUpError, NotNowError, RetryLaterError
 from mediamill.libraries.rescan import request_due_scans
 from mediamill.libraries.scan_job import request_scan, scan_kinds
 from mediamill.libraries.scan_model import LibraryPausedError
+from tests.engine.waiting import until_blocked
 from tests.libraries.scan_ground import Tree
 
 
@@ -70,6 +72,16 @@ async def test_a_scan_is_asked_for_once_while_one_waits(tree: Tree, enqueuer: En
     assert await ask(tree, enqueuer) is not None
 
 
+async def test_of_two_that_ask_at_once_only_one_makes_a_job(tree: Tree, enqueuer: Enqueuer) -> None:
+    """As two servers do whose clocks say that a scan is due."""
+    async with tree.database.transaction() as connection:
+        assert await request_scan(connection, enqueuer, tree.slug) is not None
+        second = asyncio.create_task(ask(tree, enqueuer))
+        await until_blocked(tree.database)
+    assert await second is None
+    assert await tree.database.pool.fetchval("select count(*) from jobs") == 1
+
+
 @pytest.mark.spec("L1")
 async def test_a_job_scans_and_the_library_is_idle_again(tree: Tree, enqueuer: Enqueuer) -> None:
     tree.write("a.jpg")
@@ -90,6 +102,24 @@ async def test_a_folder_that_is_away_is_tried_again_and_an_empty_one_is_not(
     tree.root.rmdir()
     with pytest.raises(RetryLaterError):
         await work(tree)
+    assert (await tree.library())["scan_status"] == "idle"
+
+
+@pytest.mark.spec("L3")
+async def test_a_scan_that_was_killed_is_asked_for_again_by_the_clock_and_goes_on(
+    tree: Tree, enqueuer: Enqueuer
+) -> None:
+    """Whoever ran it, a worker or a command: nobody else would ever end it."""
+    tree.write("a/one.jpg", "b/two.jpg")
+    scanning = "update libraries set scan_status = 'scanning', scan_at = 'a', scan_counts = '{\"newest\": 0}'"
+    await tree.sql(f"{scanning}, scan_started_at = now(), scan_beat_at = now()")
+    assert await request_due_scans(tree.database, enqueuer) == 0, "it is alive"
+    with pytest.raises(NotNowError):
+        await work(tree)
+    await tree.sql("update libraries set scan_beat_at = now() - interval '2 minutes'")
+    assert await request_due_scans(tree.database, enqueuer) == 1
+    assert await request_due_scans(tree.database, enqueuer) == 0
+    assert (await work(tree))["files"] == 1, "all but what it had passed"
     assert (await tree.library())["scan_status"] == "idle"
 
 
@@ -143,3 +173,15 @@ async def test_a_library_is_scanned_again_when_it_is_due(tree: Tree, enqueuer: E
     await tree.sql("update libraries set is_active = false")
     await tree.sql("delete from jobs")
     assert await due() == 0
+
+
+async def test_a_library_that_is_paused_in_the_moment_when_it_is_due_does_not_keep_others_waiting(
+    tree: Tree, enqueuer: Enqueuer, tmp_path: Path
+) -> None:
+    await Tree.grow(tree.database, tmp_path, "Others")
+    await tree.sql("update libraries set rescan_seconds = 60")
+    async with tree.database.transaction() as connection:
+        await connection.execute("update libraries set is_active = false where slug = $1", tree.slug)
+        asking = asyncio.create_task(request_due_scans(tree.database, enqueuer))
+        await until_blocked(tree.database)
+    assert await asking == 1

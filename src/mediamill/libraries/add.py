@@ -30,7 +30,7 @@ async def add_library(
     mode: str = "scenes",
 ) -> str:
     """The slug of the new library."""
-    name, slug = _check_name(name), make_slug(name)
+    name, slug = check_name(name), make_slug(name)
     folder, policy = check_path(path), json.dumps({"mode": check_mode(mode)})
     await _check_free(connection, slug, folder)
     number = await queries.add_library.value(
@@ -69,7 +69,8 @@ def check_mode(mode: str) -> str:
     return mode
 
 
-def _check_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """What it is called, in one line."""
     plain = " ".join(name.split())
     if not plain or len(plain) > NAME_CHARACTERS or not plain.isprintable():
         raise BadLibraryError(f"a library's name has 1 to {NAME_CHARACTERS} printable characters")
@@ -89,7 +90,12 @@ async def _check_free(connection: Connection, slug: str, folder: str) -> None:
         )
     if taken is not None:
         raise LibraryExistsError(f"there is a library {slug} already", fix="choose another name")
-    same = await queries.find_by_path.row(connection, absolute_path=folder)
+    await check_folder_free(connection, folder, slug)
+
+
+async def check_folder_free(connection: Connection, folder: str, slug: str) -> None:
+    """Of another library; one that is being erased has no folder any more."""
+    same = await queries.find_by_path.row(connection, absolute_path=folder, slug=slug)
     if same is not None:
         raise LibraryExistsError(
             f"{folder} is the folder of the library {same['slug']}",

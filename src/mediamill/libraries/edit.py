@@ -6,8 +6,8 @@ import json
 
 from mediamill.db.connection import Connection
 from mediamill.engine.hold import hold_owner, release_owner
-from mediamill.libraries.add import check_mode, check_path
-from mediamill.libraries.look import find_library
+from mediamill.libraries.add import check_folder_free, check_mode, check_name, check_path
+from mediamill.libraries.look import lock_library
 from mediamill.libraries.model import owner_of
 from mediamill.libraries.store import queries
 
@@ -24,12 +24,15 @@ async def edit_library(
     mode: str | None = None,
 ) -> None:
     """What is None stays. `rescan_seconds` 0: it is scanned only when somebody asks for it."""
-    number = (await find_library(connection, slug))["number"]
+    number = (await lock_library(connection, slug))["number"]
+    folder = None if path is None else check_path(path)
+    if folder is not None:
+        await check_folder_free(connection, folder, slug)
     await queries.edit_library.run(
         connection,
         number=number,
-        name=name,
-        absolute_path=None if path is None else check_path(path),
+        name=None if name is None else check_name(name),
+        absolute_path=folder,
         rescan_seconds=rescan_seconds,
         ignore_previews=ignore_previews,
         sampling_limit=sampling_limit,
@@ -49,7 +52,7 @@ async def resume_library(connection: Connection, slug: str) -> None:
 
 
 async def _set_active(connection: Connection, slug: str, *, active: bool) -> None:
-    number = (await find_library(connection, slug))["number"]
+    number = (await lock_library(connection, slug))["number"]
     await queries.set_active.run(connection, number=number, active=active)
     await (release_owner if active else hold_owner)(connection, owner_of(number))
     await queries.tell.run(connection, number=number)

@@ -19,7 +19,8 @@ from asyncpg import LockNotAvailableError, Record
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.engine.dead import list_dead, purge_dead
 from mediamill.engine.hold import forget_owner
-from mediamill.libraries.model import UnknownLibraryError, owner_of
+from mediamill.libraries.look import lock_library
+from mediamill.libraries.model import owner_of
 from mediamill.libraries.store import queries
 from mediamill.libraries.trash import NotInTrashError
 from mediamill.staging.kept import forget_kept
@@ -100,9 +101,7 @@ async def erase_forever(database: Database) -> None:
 
 
 async def _check_in_trash(connection: Connection, slug: str) -> None:
-    row = await queries.lock_library.row(connection, slug=slug)
-    if row is None:
-        raise UnknownLibraryError(f"there is no library {slug[:100]!r}")
+    row = await lock_library(connection, slug, trash=True)
     if row["deleted_at"] is None:
         raise NotInTrashError(
             fix=f"`mediamill library remove {slug}` first: what is in the trash can be erased"

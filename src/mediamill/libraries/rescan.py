@@ -1,13 +1,16 @@
-"""Libraries that are to be scanned every so often: a job for each that is due."""
+"""Libraries that are to be scanned every so often, or whose scan was killed: a job for each that is due."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from mediamill.db.connection import LOST, Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.libraries.model import UnknownLibraryError
 from mediamill.libraries.scan_job import request_scan
+from mediamill.libraries.scan_model import LibraryPausedError
 from mediamill.libraries.scan_state import BUSY_SECONDS
 from mediamill.libraries.store import queries
 
@@ -34,6 +37,7 @@ async def request_due_scans(database: Database, enqueuer: Enqueuer) -> int:
         due = await queries.due_scans.rows(connection, busy_seconds=BUSY_SECONDS)
     requested = 0
     for row in due:
-        async with database.transaction() as connection:
-            requested += await request_scan(connection, enqueuer, row["slug"]) is not None
+        with suppress(LibraryPausedError, UnknownLibraryError):  # since just now
+            async with database.transaction() as connection:
+                requested += await request_scan(connection, enqueuer, row["slug"]) is not None
     return requested

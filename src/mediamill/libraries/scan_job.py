@@ -10,8 +10,8 @@ from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Run
 from mediamill.engine.model import Moved, NewJob
-from mediamill.errors import ConflictError, GiveUpError, RetryLaterError
-from mediamill.libraries.look import find_library
+from mediamill.errors import ConflictError, GiveUpError, NotNowError, RetryLaterError
+from mediamill.libraries.look import lock_library
 from mediamill.libraries.model import ERROR_CHARACTERS, SCAN, UnknownLibraryError, id_of, owner_of
 from mediamill.libraries.scan import scan_library
 from mediamill.libraries.scan_model import (
@@ -49,7 +49,7 @@ def scan_kinds(settings: Settings, database: Database | None) -> tuple[JobKind, 
 
 async def request_scan(connection: Connection, enqueuer: Enqueuer, slug: str) -> int | None:
     """The job; None if one waits or the library is being scanned."""
-    library = await find_library(connection, slug)
+    library = await lock_library(connection, slug)  # two that ask at once, and see no job of each other
     if not library["is_active"]:
         raise LibraryPausedError(f"{slug} is paused", fix=f"mediamill library resume {slug}")
     number = library["number"]
@@ -77,7 +77,9 @@ async def _scan(database: Database, settings: Settings, run: Run) -> dict[str, A
             await asyncio.wait({scanning}, timeout=REPORT_SECONDS)
             await run.report(step=f"{counts.files} files in {counts.folders} folders")
         return (await scanning).as_dict()
-    except (ScanBusyError, ScanLostError, ScanFailedError) as error:
+    except (ScanBusyError, ScanFailedError) as error:  # one that was killed seems busy for a minute
+        raise NotNowError(error.message, fix=error.fix) from error
+    except ScanLostError as error:
         raise RetryLaterError(error.message, fix=error.fix) from error
     except (ConflictError, UnknownLibraryError) as error:
         raise GiveUpError(error.message, fix=error.fix) from error

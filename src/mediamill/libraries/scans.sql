@@ -31,6 +31,12 @@ update libraries set scan_status = 'idle', scan_at = null, scan_beat_at = null, 
     scan_counts = :counts::jsonb
 where number = :number and scan_token = :token;
 
+-- name: retry_missed!
+-- A job did not find the file, a scan did: what it is on was away, and nothing else about the file is other than before.
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null
+where library = :number and type = any ('{image,video}'::text[]) and status = 'failed' and error_code = 'file_gone'
+    and vanished_at is null;
+
 -- name: stop_scan!
 update libraries set scan_status = 'idle', scan_at = null, scan_beat_at = null, scan_error = :error
 where number = :number and scan_token = :token;
@@ -84,7 +90,7 @@ where a.id = f.id;
 update assets a set folder = f.folder, inode = f.inode, vanished_at = null,
     retry_count = case when vanished_at is not null and status in ('failed', 'poisoned') then 0 else retry_count end,
     status = case when vanished_at is null or status not in ('failed', 'poisoned') then status
-        when output is null then 'pending' else 'proxied' end
+        when error_code = 'tag_failed' then 'proxied' else 'pending' end
 from unnest(:ids::bigint[], :folders::bigint[], :inodes::bigint[]) as f (id, folder, inode)
 where a.id = f.id;
 
@@ -132,8 +138,10 @@ returning number;
 update libraries set scan_status = 'idle', scan_error = :error where number = :number and scan_status = 'scan_req';
 
 -- name: due_scans
+-- Those whose time has come, and those whose scan died: it goes on from where it was.
 select slug from libraries
-where rescan_seconds is not null and is_active and deleted_at is null and scan_status <> 'scan_req'
+where is_active and deleted_at is null and scan_status <> 'scan_req'
     and coalesce(scan_beat_at < now() - :busy_seconds * interval '1 second', true)
-    and coalesce(greatest(scanned_at, scan_started_at) < now() - rescan_seconds * interval '1 second', true)
+    and (scan_status = 'scanning' or rescan_seconds is not null
+        and coalesce(greatest(scanned_at, scan_started_at) < now() - rescan_seconds * interval '1 second', true))
 order by scanned_at nulls first limit 100;

@@ -5,7 +5,8 @@ from __future__ import annotations
 from mediamill.db.connection import Connection
 from mediamill.engine.hold import hold_owner, release_owner
 from mediamill.errors import ConflictError
-from mediamill.libraries.model import UnknownLibraryError, owner_of
+from mediamill.libraries.look import lock_library
+from mediamill.libraries.model import owner_of
 from mediamill.libraries.store import queries
 
 
@@ -29,9 +30,7 @@ class BeingErasedError(ConflictError):
 
 async def remove_library(connection: Connection, slug: str) -> None:
     """Into the trash: nothing is deleted yet."""
-    row = await queries.lock_library.row(connection, slug=slug)
-    if row is None:
-        raise UnknownLibraryError(f"there is no library {slug[:100]!r}")
+    row = await lock_library(connection, slug, trash=True)
     if row["deleted_at"] is not None:
         raise InTrashError(fix=f"`mediamill library restore {slug}`, or `mediamill trash empty {slug}`")
     await queries.set_deleted.run(connection, number=row["number"], deleted=True)
@@ -41,9 +40,7 @@ async def remove_library(connection: Connection, slug: str) -> None:
 
 async def restore_library(connection: Connection, slug: str) -> None:
     """Back, with everything that was in it; a library that was paused is still paused."""
-    row = await queries.lock_library.row(connection, slug=slug)
-    if row is None:
-        raise UnknownLibraryError(f"there is no library {slug[:100]!r}")
+    row = await lock_library(connection, slug, trash=True)
     if row["deleted_at"] is None:
         raise NotInTrashError
     if row["erasing_at"] is not None:
