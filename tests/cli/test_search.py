@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from mediamill.cli.search import read_day, snippet_text
 from mediamill.db.connection import Database
-from mediamill.errors import InvalidError
-from mediamill.search.model import Piece
+from mediamill.errors import InvalidError, UnavailableError
 from mediamill.staging.file_names import to_text
+from tests.api.serving import serve
 from tests.cli.conftest import Mediamill
 from tests.search.ground import Ground
 
@@ -70,6 +71,39 @@ async def test_the_search_is_narrowed(mediamill: Mediamill, ground: Ground) -> N
     assert "add --after 1" in more.err
 
 
+class Eyes:
+    """Stands for the models of a server."""
+
+    asked = 0
+
+    async def text(self, query: str) -> str:
+        """By meaning."""
+        self.asked += 1
+        raise UnavailableError("only a test")
+
+    look = text
+
+
+@pytest.mark.spec("L12", "L17")
+async def test_a_server_that_runs_is_asked_and_its_models_are_not_loaded_twice(
+    mediamill: Mediamill, ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve(ground.database, tmp_path / "data") as served:
+        monkeypatch.setenv("MEDIAMILL_PORT", served.url.rpartition(":")[2])
+        served.app.state.query_vectors = eyes = Eyes()
+        told = (await mediamill("search", "dog", "--type", "image", "--since", "2024-05-01", "--json")).json
+        assert [hit["title"] for hit in told["hits"]] == ["dog.jpg"]
+        assert (eyes.asked, told["meaning"]) == (2, "not available: only a test")
+        shown = await mediamill("search", "cat")
+        assert ("1:00" in shown.out, "by meaning: not available: only a test" in shown.err) == (True, True)
+        unknown = await mediamill("search", "dog", "--library", "nothing")
+        assert (unknown.code, "there is no library 'nothing'" in unknown.err) == (1, True)
+        asked = eyes.asked
+        monkeypatch.setenv("MEDIAMILL_DATA", str(tmp_path / "others"))  # what another mill has is not ours
+        assert (await mediamill("search", "dog", "--mode", "look")).code == 0
+        assert eyes.asked == asked
+
+
 async def test_what_cannot_be_searched_for_is_said(mediamill: Mediamill, ground: Ground) -> None:
     for words, said in (
         (("dog", "--mode", "words", "--library", "nothing"), "there is no library 'nothing'"),
@@ -81,7 +115,8 @@ async def test_what_cannot_be_searched_for_is_said(mediamill: Mediamill, ground:
 
 
 def test_what_was_searched_for_is_bold_and_nothing_steers_the_terminal() -> None:
-    text = snippet_text((Piece("a \x1b[31m"), Piece("dog", True), Piece("\non a beach")))
+    said = (("a \x1b[31m", False), ("dog", True), ("\non a beach", False))
+    text = snippet_text([{"text": words, "marked": marked} for words, marked in said])
     assert text.plain == "a \ufffd[31mdog on a beach"
     assert [(span.start, span.end, span.style) for span in text.spans if span.style] == [(7, 10, "bold")]
 
@@ -94,6 +129,6 @@ def test_days_are_whole_and_times_are_times() -> None:
     assert day.tzinfo is not None
     noon = datetime(2024, 5, 31, 12, tzinfo=UTC)
     assert read_day("2024-05-31T12:00:00Z", end=True) == noon
-    for wrong in ("yesterday", "2024-13-01", ""):
+    for wrong in ("yesterday", "2024-13-01", "", "9999-12-31"):
         with pytest.raises(InvalidError):
-            read_day(wrong)
+            read_day(wrong, end=True)

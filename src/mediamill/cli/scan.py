@@ -89,8 +89,15 @@ async def _watch(app: App, slug: str, every: float, accept_empty: bool, json: bo
     """One line for each round in which something was other than before; a folder that is away is waited for."""
     import asyncio
 
-    from mediamill.libraries.scan_model import ScanBusyError, ScanFailedError, ScanLostError, ScanRefusedError
+    from mediamill.libraries import scan_model as scans
 
+    passing = (
+        scans.ScanBusyError,
+        scans.ScanFailedError,
+        scans.ScanLostError,
+        scans.ScanRefusedError,
+        scans.LibraryPausedError,
+    )
     told: Any = None
     while True:
         try:
@@ -100,7 +107,7 @@ async def _watch(app: App, slug: str, every: float, accept_empty: bool, json: bo
             if told != counts.warnings:
                 _warn(counts)
             told = counts.warnings
-        except (ScanBusyError, ScanFailedError, ScanLostError, ScanRefusedError) as error:
+        except passing as error:
             if told != error.message:
                 _warn_error(error)
             told = error.message
@@ -117,11 +124,15 @@ def _tell_round(counts: ScanCounts, json: bool) -> None:
 def _line(counts: ScanCounts, seconds: float | None) -> Text:
     from rich.text import Text
 
-    parts = [f"{counts.files:,} files in {counts.folders:,} folders"]
+    parts = [f"{_many(counts.files, 'file')} in {_many(counts.folders, 'folder')}"]
     parts += [f"{getattr(counts, key):,} {name}" for key, name in SHOWN.items() if getattr(counts, key)]
     if seconds is not None:
         parts.append(span(seconds))
     return Text(", ".join(parts))
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _warn(counts: ScanCounts) -> None:

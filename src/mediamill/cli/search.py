@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mediamill.cli.options import Json, examples
-from mediamill.cli.session import run
+from mediamill.cli.session import opened
 from mediamill.cli.terminal import clean, one_line, print_json, print_table, warn
 from mediamill.cli.video_screen import length
 from mediamill.errors import InvalidError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from mediamill.api.search import Seen
     from mediamill.app import App
-    from mediamill.search.model import Found, Hit
+    from mediamill.settings import Settings
 
 EXAMPLES = examples(
     'mediamill search "dog on a beach"',
@@ -67,45 +68,92 @@ def search(
     json: Json = False,
 ) -> None:
     """Find images, scenes of videos, what is said in them, chats and files: the best first."""
-    wanted = {
+    asked = {
+        "q": words,
+        "mode": mode.value,
+        "like": like,
         "library": library,
-        "types": tuple(each.value for each in type_ or ()),
+        "type": [each.value for each in type_ or ()],
         "since": read_day(since),
         "until": read_day(until, end=True),
         "model": model,
         "amount": amount,
         "after": after,
     }
-
-    async def story(app: App) -> tuple[Found, Seen]:
-        return await _search(app, words, mode.value, like, wanted)
-
-    found, seen = run(story)
+    told = asyncio.run(_find(asked))
     if json:
-        print_json({**found.to_json(), "meaning": seen.meaning_word, "look": seen.look_word})
+        print_json(told)
         return
-    print_table(COLUMNS, [hit_row(hit) for hit in found.hits], "nothing is found; try fewer or other words")
-    for way, word in (("meaning", seen.meaning_word), ("look", seen.look_word)):
-        if word.startswith("not available"):
-            warn(f"by {way}: {word}", style="dim")
-    if found.next is not None:
-        warn(f"there may be more: add --after {found.next}", style="dim")
+    print_table(COLUMNS, [hit_row(hit) for hit in told["hits"]], "nothing is found; try fewer or other words")
+    for way in ("meaning", "look"):
+        if told[way].startswith("not available"):
+            warn(f"by {way}: {told[way]}", style="dim")
+    if told["next"] is not None:
+        warn(f"there may be more: add --after {told['next']}", style="dim")
 
 
-async def _search(
-    app: App, words: str, mode: str, like: str | None, wanted: dict[str, Any]
-) -> tuple[Found, Seen]:
+async def _find(asked: dict[str, Any]) -> dict[str, Any]:
+    """By the server, which has its models at hand; here if none runs."""
+    from mediamill.settings import Settings
+
+    settings = Settings()
+    told = await _ask_server(settings, asked)
+    if told is not None:
+        return told
+    async with opened(settings) as app:
+        return await _search_here(app, asked)
+
+
+async def _ask_server(settings: Settings, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """None: no server runs there, it does not let us in, or it is one of another data folder."""
+    from mediamill.cli.server_client import NoServerError, ServerSaidError, connected
+
+    if settings.port == 0:
+        return None
+    async with connected(settings) as server:
+        try:
+            health = await server.ask("GET", "/api/health")
+        except (NoServerError, ServerSaidError):
+            return None
+        if not _is_of(health, settings):
+            return None
+        given = {name: value for name, value in asked.items() if value not in (None, "", [])}
+        for name in ("since", "until"):
+            if name in given:
+                given[name] = given[name].isoformat()
+        try:
+            found: dict[str, Any] = await server.ask("GET", "/api/search", params=given)
+        except NoServerError:  # it has gone meanwhile
+            return None
+        return found
+
+
+def _is_of(health: Any, settings: Settings) -> bool:
+    """Whether a server that tells this has the same data folder."""
+    match health:
+        case {"storage": {"folder": str(folder)}}:
+            return folder == str(settings.data_folder)
+    return False
+
+
+async def _search_here(app: App, asked: dict[str, Any]) -> dict[str, Any]:
     from mediamill.api.search import words_of
     from mediamill.search.find import search
     from mediamill.search.model import Wanted, read_like
 
-    likeness = read_like(like) if like else None
-    seen = await _see(app, words, mode)
-    asked = Wanted(
-        words=words_of(words, mode, seen), meaning=seen.meaning, look=seen.look, like=likeness, **wanted
+    likeness = read_like(asked["like"]) if asked["like"] else None
+    seen = await _see(app, asked["q"], asked["mode"])
+    wanted = Wanted(
+        words=words_of(asked["q"], asked["mode"], seen),
+        meaning=seen.meaning,
+        look=seen.look,
+        like=likeness,
+        types=tuple(asked["type"]),
+        **{name: asked[name] for name in ("library", "since", "until", "model", "amount", "after")},
     )
     async with app.database.connection() as connection:
-        return await search(connection, asked), seen
+        found = await search(connection, wanted)
+    return {**found.to_json(), "meaning": seen.meaning_word, "look": seen.look_word}
 
 
 async def _see(app: App, words: str, mode: str) -> Seen:
@@ -130,26 +178,26 @@ def read_day(text: str | None, *, end: bool = False) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if end and len(text) <= len("2024-05-31"):
+            moment += timedelta(days=1)
+        return moment.astimezone() if moment.tzinfo is None else moment
+    except (ValueError, OverflowError):
         raise InvalidError(f"{text!r} is no day or time", fix="write it like 2024-05-31") from None
-    if end and len(text) <= len("2024-05-31"):
-        moment += timedelta(days=1)
-    return moment.astimezone() if moment.tzinfo is None else moment
 
 
-def hit_row(hit: Hit) -> list[Any]:
+def hit_row(hit: dict[str, Any]) -> list[Any]:
     """One thing that was found, as a row."""
     from mediamill.staging.file_names import shown
 
-    best = hit.moments[0] if hit.moments else None
+    best = hit["moments"][0] if hit["moments"] else None
     return [
-        f"{hit.of}:{hit.id}" if hit.of == "asset" else hit.type,
-        one_line(hit.place if hit.source == "library" else hit.source, 30),
-        one_line(shown(hit.path) or hit.title, 50),
-        f"{hit.happened_at.astimezone():%Y-%m-%d}",
-        "" if best is None else length(best.at_seconds),
-        ", ".join(hit.why),
-        snippet_text((best and best.snippet) or hit.snippet),
+        f"{hit['of']}:{hit['id']}" if hit["of"] == "asset" else hit["type"],
+        one_line(hit["place"] if hit["source"] == "library" else hit["source"], 30),
+        one_line(shown(hit["path"]) or hit["title"], 50),
+        f"{datetime.fromisoformat(hit['happened_at']).astimezone():%Y-%m-%d}",
+        "" if best is None else length(best["at_seconds"]),
+        ", ".join(hit["why"]),
+        snippet_text((best and best["snippet"]) or hit["snippet"]),
     ]
 
 
@@ -159,5 +207,6 @@ def snippet_text(pieces: Any) -> Text:
 
     text = Text(no_wrap=True, overflow="ellipsis")
     for piece in pieces:
-        text.append(" ".join(clean(piece.text).splitlines()), style="bold" if piece.marked else "")
+        said = " ".join(clean(piece["text"]).splitlines())
+        text.append(said, style="bold" if piece["marked"] else "")
     return text
