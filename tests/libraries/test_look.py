@@ -25,7 +25,6 @@ async def test_libraries_are_listed_by_name_with_what_is_in_them(ground: Ground)
     assert (photos["assets"], photos["vanished"], photos["bytes"]) == (5, 1, 504)
     assert photos["types"] == {"image": 3, "video": 2}
     assert {name: count for name, count in photos["statuses"].items() if count} == {"pending": 4, "failed": 1}
-    assert "timeline" not in photos
 
 
 @pytest.mark.spec("L14")

@@ -1,4 +1,4 @@
-"""Months of a library: counted once, kept, and counted anew when something moves."""
+"""Months of a library: what is of which, and where they begin."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from mediamill.libraries.timeline import newest_of_month, timeline
 from tests.libraries.played import Ground, ground
 
 __all__ = ["ground"]
-
-OLDER = "update libraries set timeline_at = timeline_at - $1 * interval '1 second'"
 
 
 async def months(ground: Ground, slug: str = "photos") -> dict[str, int]:
@@ -45,39 +43,6 @@ async def test_what_vanished_is_of_no_month(ground: Ground) -> None:
     await ground.library(images=2)
     await ground.run("update assets set shown_at = '2024-05-05', vanished_at = case id when 1 then now() end")
     assert await months(ground) == {"2024-05": 1}
-
-
-async def test_a_count_is_kept_for_a_while_and_made_anew_while_something_moves(ground: Ground) -> None:
-    await ground.library(images=2)
-    await ground.run("update assets set shown_at = '2024-05-05'")
-    assert await months(ground) == {"2024-05": 2}
-    await place(ground, 1, "2023-01-01Z")
-    assert await months(ground) == {"2024-05": 2}, "it is fresh"
-    await ground.run(OLDER, 30)
-    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
-
-
-async def test_a_library_in_which_nothing_moves_is_not_counted_again(ground: Ground) -> None:
-    await ground.library(images=2)
-    await ground.run("update assets set shown_at = '2024-05-05', status = 'completed'")
-    assert await months(ground) == {"2024-05": 2}
-    await place(ground, 1, "2023-01-01Z")  # behind everybody's back
-    await ground.run(OLDER, 30)
-    assert await months(ground) == {"2024-05": 2}
-    await ground.run("update libraries set scanned_at = now()")
-    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
-
-
-async def test_only_one_counts_at_a_time_and_the_others_take_what_is_there(ground: Ground) -> None:
-    await ground.library(images=2)
-    await ground.run("update assets set shown_at = '2024-05-05'")
-    assert await months(ground) == {"2024-05": 2}
-    await place(ground, 1, "2023-01-01Z")
-    await ground.run(OLDER, 30)
-    async with ground.database.transaction() as connection:
-        await timeline(connection, "photos")  # it counts, and is not done yet
-        assert await months(ground) == {"2024-05": 2}
-    assert await months(ground) == {"2024-05": 1, "2023-01": 1}
 
 
 async def test_a_list_goes_on_from_the_newest_of_a_month(ground: Ground) -> None:

@@ -108,6 +108,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
+    from mediamill.libraries.counts import count_forever
     from mediamill.libraries.erase import erase_forever
     from mediamill.libraries.feed import feed_forever
     from mediamill.libraries.rescan import rescan_forever
@@ -140,6 +141,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         rescan_forever(app.database, app.enqueuer),
         retag_forever(app.database),
         erase_forever(app.database),
+        count_forever(app.database),
         sweep_libraries_forever(app.database, app.engine, settings),
         embed_forever(app.database, app.enqueuer, settings),
     ]

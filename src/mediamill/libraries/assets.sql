@@ -88,40 +88,6 @@ where id in (select id from assets where library = :library and type = any ('{im
     and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked)
 returning id;
 
--- name: count_by_month
--- Every asset of a library by month (UTC), from the index alone and without sorting: month by month, in each stretch.
--- Counted anew only now and then: see timeline.py.
-with stretches as (
-    select t.type, s.status from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status)
-), ends as (
-    select min(e.first) as first, max(e.last) as last from stretches p, lateral (
-        select (select shown_at from assets where library = :library and type = p.type and status = p.status
-                and vanished_at is null order by shown_at, id limit 1) as first,
-            (select shown_at from assets where library = :library and type = p.type and status = p.status
-                and vanished_at is null order by shown_at desc, id desc limit 1) as last) e
-)
-select to_char(m.month, 'YYYY-MM') as month, sum(c.count)::bigint as count
-from ends, generate_series(date_trunc('month', first at time zone 'UTC'), last at time zone 'UTC', '1 month') as m (month),
-    stretches p, lateral (
-        select count(*) as count from assets where library = :library and type = p.type and status = p.status
-            and vanished_at is null and shown_at >= m.month at time zone 'UTC'
-            and shown_at < (m.month + interval '1 month') at time zone 'UTC') c
-group by m.month having sum(c.count) > 0 order by m.month desc;
-
--- name: read_timeline
-select number, timeline, timeline_at, extract(epoch from now() - timeline_at)::float8 as age_seconds,
-    coalesce(greatest(scanned_at, scan_beat_at) >= timeline_at, false) or scan_status <> 'idle'
-    or exists (select from assets a where a.library = l.number and a.type = any ('{image,video}'::text[])
-        and a.status = any ('{pending,extracting}'::text[]) and vanished_at is null) as moving
-from libraries l where slug = :slug and deleted_at is null;
-
--- name: may_count
--- One at a time for each library: whoever else wants it takes what was counted before.
-select pg_try_advisory_xact_lock(hashtext('library timeline'), :library);
-
--- name: keep_timeline!
-update libraries set timeline = :timeline::jsonb, timeline_at = now() where number = :library;
-
 -- Looking through a library by time (browse.py).
 
 -- name: list_stretch
@@ -136,9 +102,3 @@ from (
             order by shown_at desc, id desc limit :skip::bigint + :amount::bigint) m
     order by m.shown_at desc, m.id desc offset :skip::bigint limit :amount::bigint) page
 join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
-
--- name: count_some_months
-select to_char(month, 'YYYY-MM') as month, count(*) as count
-from (select date_trunc('month', shown_at, 'UTC') as month from assets
-    where library = :library and vanished_at is null and type = any (:types::text[]) and status = any (:statuses::text[])) a
-group by a.month order by a.month desc;

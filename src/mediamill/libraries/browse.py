@@ -1,6 +1,4 @@
-"""Looking through a library by time: a stretch of it, from any place on, and how much of what is asked for is of which
-month.
-"""
+"""Looking through a library by time: a stretch of it, from any place on."""
 
 from __future__ import annotations
 
@@ -46,15 +44,6 @@ async def list_stretch(
     shown = [dict(row) for row in rows[:amount]]
     last = write_place(Place(shown[-1]["shown_at"], shown[-1]["id"])) if shown else None
     return {"assets": shown, "last": last, "more": len(rows) > amount}
-
-
-async def count_some_months(
-    connection: Connection, slug: str, types: Sequence[str], statuses: Sequence[str]
-) -> list[dict[str, Any]]:
-    """As `timeline`, of some types and states only; counted anew each time, from the index."""
-    library = (await find_library(connection, slug))["number"]
-    given = {"library": library, "types": list(types), "statuses": list(statuses)}
-    return [dict(row) for row in await queries.count_some_months.rows(connection, **given)]
 
 
 async def list_names(connection: Connection) -> list[dict[str, Any]]:

@@ -8,10 +8,11 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.model import STATUSES, TYPES, UnknownLibraryError
+from mediamill.libraries.counts import total_counts
+from mediamill.libraries.model import UnknownLibraryError
 from mediamill.libraries.store import queries
 
-HIDDEN = ("scan_token", "retag_after", "timeline")
+HIDDEN = ("scan_token", "retag_after")
 
 
 async def find_library(connection: Connection, slug: str, *, trash: bool = False) -> Record:
@@ -27,24 +28,14 @@ async def find_library(connection: Connection, slug: str, *, trash: bool = False
 async def list_libraries(connection: Connection, *, trash: bool = False) -> list[dict[str, Any]]:
     """By name, each with its counts."""
     rows = await queries.list_libraries.rows(connection, trash=trash)
-    return [{**_plain(row), **await _counts(connection, row["number"])} for row in rows]
+    counts = await total_counts(connection, [row["number"] for row in rows])
+    return [{**_plain(row), **counts[row["number"]]} for row in rows]
 
 
 async def show_library(connection: Connection, slug: str, *, trash: bool = False) -> dict[str, Any]:
     """One of them."""
     row = await find_library(connection, slug, trash=trash)
-    return {**_plain(row), **await _counts(connection, row["number"])}
-
-
-async def _counts(connection: Connection, number: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"statuses": dict.fromkeys(STATUSES, 0), "types": dict.fromkeys(TYPES, 0)}
-    told |= {"assets": 0, "bytes": 0, "vanished": 0}
-    for row in await queries.count_assets.rows(connection, library=number):
-        told["statuses"][row["status"]] += row["assets"]
-        told["types"][row["type"]] += row["assets"]
-        for name in ("assets", "bytes", "vanished"):
-            told[name] += row[name]
-    return told
+    return {**_plain(row), **(await total_counts(connection, [row["number"]]))[row["number"]]}
 
 
 def _plain(row: Record) -> dict[str, Any]:

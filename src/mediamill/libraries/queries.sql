@@ -25,11 +25,6 @@ select slug, deleted_at from libraries where absolute_path = :absolute_path limi
 select l.*, m.name as tagger from libraries l left join ai_models m on m.id = l.target_tagger_id
 where (l.deleted_at is not null) = :trash order by l.name, l.slug;
 
--- name: count_assets
--- A count of millions: asked for one library at a time, and not by every page.
-select type, status, count(*) as assets, coalesce(sum(size), 0)::bigint as bytes, count(vanished_at) as vanished
-from assets where library = :library group by type, status;
-
 -- name: edit_library!
 update libraries set name = coalesce(:name, name), absolute_path = coalesce(:absolute_path, absolute_path),
     rescan_seconds = case when :rescan_seconds::int is null then rescan_seconds else nullif(:rescan_seconds, 0) end,

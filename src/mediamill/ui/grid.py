@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from mediamill.db.connection import Connection, Database
-from mediamill.libraries.browse import count_some_months, list_stretch
+from mediamill.libraries.browse import list_stretch
 from mediamill.libraries.model import STATUSES, TYPES
 from mediamill.libraries.timeline import timeline
 from mediamill.ui.library_desk import GROUPS, LibraryDesk
@@ -101,10 +101,7 @@ class _GridPage:
 
 async def _months(connection: Connection, slug: str, wanted: Filter) -> list[list[Any]]:
     """Each month with its count, newest first."""
-    if wanted.narrows:
-        counted = await count_some_months(connection, slug, **wanted.wish())
-    else:
-        counted = await timeline(connection, slug)
+    counted = await timeline(connection, slug, **wanted.wish())
     return [[each["month"], each["count"]] for each in counted]
 
 

@@ -102,11 +102,26 @@ create table libraries (
     sampling_limit integer not null default 100 check (sampling_limit between 1 and 10000),
     sampling_policy jsonb not null default '{"mode": "scenes"}',
     ignore_previews boolean not null default false,
-    timeline jsonb not null default '[]',
-    timeline_at timestamptz,
     retag_after bigint,
     created_at timestamptz not null default now()
 );
+
+-- Of libraries with many assets: how many there are of what, as of a while ago (libraries/counts.py).
+create table library_counts (
+    library integer primary key references libraries (number) on delete cascade,
+    counted_at timestamptz not null default now(),
+    assets bigint not null,
+    was_moving boolean not null
+);
+create table asset_counts (
+    library integer not null references library_counts on delete cascade,
+    type text not null,
+    status text not null,
+    month text, -- of what vanished: none
+    assets bigint not null,
+    bytes bigint not null
+);
+create index asset_counts_library on asset_counts (library);
 
 -- A folder's digest is that of its files' names, sizes and times: a scan that finds it again looks no further.
 create table library_folders (
@@ -271,6 +286,8 @@ TABLES = (
     "video_scenes",
     "assets",
     "library_folders",
+    "asset_counts",
+    "library_counts",
     "libraries",
     "system_metadata",
     "ai_models",
