@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video spec spec-json spec-record lock clean
+.PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -55,7 +55,7 @@ format: .venv/.stamp-dev ## rewrites the code in the house's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video ## every benchmark
+bench: bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library ## every benchmark
 
 bench-engine: .venv/.stamp-bench ## the engine beside its peers and the raw limit; writes bench/results/engine.json
 	@$(BIN)/python -m bench.engine $(ARGS)
@@ -71,6 +71,10 @@ bench-inputs: .venv/.stamp-bench ## messages with images, ten of 50 MiB at once;
 
 bench-video: .venv/.stamp-bench ## the ladder beside ffmpeg, resuming, checkpoints, uploads; writes bench/results/video.json
 	@$(BIN)/python -m bench.video $(ARGS)
+
+# Needs 40 GB of disk for a while: catalogues of two million assets, one of them copied.
+bench-library: .venv/.stamp-bench ## two million assets, erasing, scans, images; writes bench/results/library.json
+	@$(BIN)/python -m bench.library $(ARGS)
 
 # Fetches labelled data once, into .cache.
 bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json

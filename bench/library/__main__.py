@@ -1,0 +1,206 @@
+"""Measure libraries and search at scale: two million assets and ten million scenes beside a hundredth of that.
+
+python -m bench.library --keep /tmp/catalogue
+python -m bench.library --quick --parts growth,delete
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.library.catalogue import Size, ensure_catalogue
+from bench.library.erasing import measure_erasing
+from bench.library.growth import measure_growth
+from bench.library.pipeline import measure_pipeline
+from bench.library.report import demands_of, print_report
+from bench.library.scan import measure_scan
+from bench.machine import describe_machine
+from mediamill.db.embedded import EmbeddedServer
+
+RESULTS = Path(__file__).parents[1] / "results"
+BUSY = 0.5  # load for each core
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything. An index of ten million vectors takes hours here, so they are fewer."""
+
+    small: int = 20_000
+    large: int = 2_000_000
+    small_vectors: int = 20_000
+    vectors: int = 100_000
+    rounds: int = 200
+    scan_folders: int = 2_000
+    scan_rounds: int = 3
+    shrink: float = 1.0  # of how long searches are watched while a library is erased
+
+
+QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 200, 1, 0.2)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the parts share: a folder, and catalogues in an embedded server that are made when they are first wanted."""
+
+    folder: Path
+    sizes: Sizes
+
+    @property
+    def small(self) -> Size:
+        """The small catalogue."""
+        return Size("small", self.sizes.small, min(self.sizes.small // 2, self.sizes.small_vectors))
+
+    @property
+    def large(self) -> Size:
+        """The large one."""
+        return Size("large", self.sizes.large, min(self.sizes.large // 2, self.sizes.vectors))
+
+    @contextmanager
+    def catalogues(self) -> Iterator[str]:
+        """The address of the server with both."""
+        use = EmbeddedServer(self.folder / "catalogue").start()
+        try:
+            for size in (self.small, self.large):
+                asyncio.run(ensure_catalogue(use.url, size, self.folder / "media", tell))
+            yield use.url
+        finally:
+            use.close()
+
+
+def measure_grown(ground: Ground) -> Found:
+    """Claims, lists, searches."""
+    with ground.catalogues() as url:
+        told = measure_growth(
+            url, ground.small, ground.large, ground.folder / "data", ground.sizes.rounds, tell
+        )
+        return asyncio.run(told)
+
+
+def measure_deleted(ground: Ground) -> Found:
+    """Beside searches."""
+    with ground.catalogues() as url:
+        return asyncio.run(measure_erasing(url, ground.large, tell, shrink=ground.sizes.shrink))
+
+
+def measure_scanned(ground: Ground) -> Found:
+    """Beside bare reading."""
+    with tempfile.TemporaryDirectory(prefix="scan-", dir=ground.folder) as room:
+        return asyncio.run(measure_scan(Path(room), ground.sizes.scan_folders, 100, ground.sizes.scan_rounds))
+
+
+def measure_piped(ground: Ground) -> Found:
+    """Beside the processor alone."""
+    quick = ground.sizes == QUICK
+    with tempfile.TemporaryDirectory(prefix="pipeline-", dir=ground.folder) as room:
+        return measure_pipeline(Path(room), 1 if quick else 3, tell, quick=quick)
+
+
+PARTS: dict[str, Callable[[Ground], Found]] = {
+    "growth": measure_grown,
+    "delete": measure_deleted,
+    "scan": measure_scanned,
+    "pipeline": measure_piped,
+}
+
+
+def main() -> int:
+    """Measure, print, write; 1 if a demand was not met or a part could not be measured."""
+    options = _parse(sys.argv[1:])
+    machine = describe_machine()  # before we load it ourselves
+    tell(f"load before the run: {machine['load_before']} on {machine['cores']} cores")
+    found, errors = _measure_all(options)
+    demands = demands_of(found)
+    results = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {**machine, "load_after": round(os.getloadavg()[0], 2)},
+        "busy": machine["load_before"] > BUSY * (machine["cores"] or 1),
+        "command": shlex.join(["python", "-m", "bench.library", *sys.argv[1:]]),
+        **found,
+        "errors": errors,
+        "demands": demands,
+    }
+    options.out.write_text(json.dumps(results, indent=2) + "\n")
+    print_report(found)
+    return int(bool(errors) or not all(demand["met"] for demand in demands))
+
+
+def tell(text: str) -> None:
+    """Progress; standard output has the figures only."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.library", description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", type=_parts, default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
+    parser.add_argument("--assets", type=int, default=None, help="of the large catalogue")
+    parser.add_argument("--vectors", type=int, default=None, help="of the large catalogue")
+    parser.add_argument("--rounds", type=int, default=None, help="of every question")
+    parser.add_argument(
+        "--keep", type=Path, default=None, help="a folder for the catalogues, kept and used again"
+    )
+    parser.add_argument("--out", type=Path, default=None, help="results file")
+    options = parser.parse_args(arguments)
+    sizes = QUICK if options.quick else Sizes()
+    chosen = {"large": options.assets, "vectors": options.vectors, "rounds": options.rounds}
+    options.sizes = _replace(sizes, {name: value for name, value in chosen.items() if value is not None})
+    # neither a quick run nor a part of one must pass for the real figures
+    whole = options.sizes == Sizes() and options.parts == list(PARTS)
+    options.out = options.out or RESULTS / ("library.json" if whole else "library-quick.json")
+    return options
+
+
+def _replace(sizes: Sizes, chosen: dict[str, int]) -> Sizes:
+    return Sizes(**{**sizes.__dict__, **chosen})
+
+
+def _parts(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+    return names
+
+
+def _measure_all(options: argparse.Namespace) -> tuple[Found, dict[str, str]]:
+    found: Found = {}
+    errors: dict[str, str] = {}
+    with _folder(options.keep) as folder:
+        ground = Ground(folder, options.sizes)
+        for name in options.parts:
+            started = time.monotonic()
+            try:
+                found[name] = PARTS[name](ground)
+            except Exception as error:  # one part's failure must not cost the figures of the others
+                errors[name] = f"{type(error).__name__}: {error}"
+                traceback.print_exc()
+            tell(f"{name}: {time.monotonic() - started:.0f} s")
+    return found, errors
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-library-") as folder:
+        yield Path(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

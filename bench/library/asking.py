@@ -1,0 +1,164 @@
+"""What is asked of a catalogue, each time for something else: pages of grids, counts, searches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bench.library.catalogue import LIBRARIES, MODELS, Size, directions
+from mediamill.db.connection import Connection
+from mediamill.libraries.assets import list_assets, show_asset
+from mediamill.libraries.browse import list_stretch
+from mediamill.libraries.cursors import write_path
+from mediamill.libraries.look import list_libraries, show_library
+from mediamill.libraries.timeline import newest_of_month, timeline
+from mediamill.search.find import search
+from mediamill.search.model import Like, QueryVector, Wanted
+
+BIG = "l1"  # half of all
+Ask = Callable[[Connection, Size, random.Random], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`group`: what may grow with the catalogue, and how much."""
+
+    name: str
+    group: str
+    ask: Ask
+
+
+def _month(chance: random.Random) -> str:
+    return f"{chance.randint(2006, 2025)}-{chance.randint(1, 12):02}"
+
+
+async def _newest_page(connection: Connection, _size: Size, _chance: random.Random) -> Any:
+    return await list_assets(connection, BIG, amount=100)
+
+
+async def _deep_page(connection: Connection, _size: Size, chance: random.Random) -> Any:
+    after = await newest_of_month(connection, BIG, _month(chance))
+    return await list_assets(connection, BIG, after=after, amount=100)
+
+
+async def _by_type(connection: Connection, _size: Size, chance: random.Random) -> Any:
+    after = await newest_of_month(connection, BIG, _month(chance))
+    return await list_assets(connection, BIG, type="video", after=after, amount=100)
+
+
+async def _by_status(connection: Connection, _size: Size, chance: random.Random) -> Any:
+    after = await newest_of_month(connection, BIG, _month(chance))
+    return await list_assets(connection, BIG, status="failed", after=after, amount=100)
+
+
+async def _by_path(connection: Connection, _size: Size, chance: random.Random) -> Any:
+    after = write_path(f"{chance.randint(2006, 2025)}/trip")
+    return await list_assets(connection, BIG, order="path", after=after, amount=100)
+
+
+async def _cells(connection: Connection, _size: Size, chance: random.Random) -> Any:
+    after = await newest_of_month(connection, BIG, _month(chance))
+    return await list_stretch(connection, BIG, after=after, skip=100, amount=100)
+
+
+async def _libraries(connection: Connection, _size: Size, _chance: random.Random) -> Any:
+    return await list_libraries(connection)
+
+
+async def _library(connection: Connection, _size: Size, _chance: random.Random) -> Any:
+    return await show_library(connection, BIG)
+
+
+async def _months(connection: Connection, _size: Size, _chance: random.Random) -> Any:
+    return await timeline(connection, BIG)
+
+
+async def _some_months(connection: Connection, _size: Size, _chance: random.Random) -> Any:
+    return await timeline(connection, BIG, ["video"], ["completed"])
+
+
+async def _image(connection: Connection, size: Size, chance: random.Random) -> Any:
+    return await show_asset(connection, chance.randrange(size.assets // 5) * 5 + 1)
+
+
+async def _video(connection: Connection, size: Size, chance: random.Random) -> Any:
+    return await show_asset(connection, chance.randrange(size.assets // 5) * 5 + 5)
+
+
+LISTING = (
+    ("grid, newest page", _newest_page),
+    ("grid, a page in the middle", _deep_page),
+    ("grid, only videos", _by_type),
+    ("grid, only failed", _by_status),
+    ("grid, by path", _by_path),
+    ("grid, a jump behind a page", _cells),
+    ("libraries with counts", _libraries),
+    ("one library with counts", _library),
+    ("months", _months),
+    ("months of some", _some_months),
+    ("page of an image", _image),
+    ("page of a video", _video),
+)
+
+
+def _word(chance: random.Random, low: int, high: int) -> str:
+    return f"w{chance.randint(low, high)}"
+
+
+def _searching(make: Callable[[random.Random], Wanted]) -> Ask:
+    async def ask(connection: Connection, _size: Size, chance: random.Random) -> Any:
+        return (await search(connection, make(chance))).hits
+
+    return ask
+
+
+def _vector(chance: random.Random) -> QueryVector:
+    return QueryVector(MODELS[1], _DIRECTIONS[chance.randrange(1000)].tolist())
+
+
+_DIRECTIONS = directions()
+_SEARCHES: dict[str, Callable[[random.Random], Wanted]] = {
+    "rare word": lambda chance: Wanted(words=_word(chance, 50_000, 500_000)),
+    "middling word": lambda chance: Wanted(words=_word(chance, 100, 1000)),
+    "common word": lambda chance: Wanted(words=_word(chance, 0, 4)),
+    "word of every row": lambda _: Wanted(words="photo"),
+    "two common words": lambda chance: Wanted(words=f"{_word(chance, 0, 4)} {_word(chance, 5, 20)}"),
+    "common and rare word": lambda chance: Wanted(words=f"{_word(chance, 0, 4)} {_word(chance, 1000, 9000)}"),
+    "phrase": lambda chance: Wanted(words=f'"{_word(chance, 0, 4)} {_word(chance, 5, 20)}"'),
+    "rare phrase": lambda chance: Wanted(words=f'"{_word(chance, 20, 60)} {_word(chance, 60, 200)}"'),
+    "phrase of nothing": lambda chance: Wanted(words=f'"{_word(chance, 0, 9)} photo"'),
+    "one or another": lambda chance: Wanted(words=f"{_word(chance, 5, 50)} or {_word(chance, 5, 50)}"),
+    "one without another": lambda chance: Wanted(words=f"{_word(chance, 5, 50)} -{_word(chance, 0, 4)}"),
+    "word in one library": lambda chance: Wanted(words=_word(chance, 0, 4), library=_library_of(chance)),
+    "rarer word in one library": lambda chance: Wanted(
+        words=_word(chance, 100, 900), library=_library_of(chance)
+    ),
+    "word in videos": lambda chance: Wanted(words=_word(chance, 0, 4), types=("video",)),
+    "nothing found": lambda chance: Wanted(words=f"nobody{chance.randint(1, 999)}"),
+    "newest": lambda _: Wanted(),
+    "newest of one library": lambda chance: Wanted(library=_library_of(chance)),
+    "meaning": lambda chance: Wanted(meaning=_vector(chance)),
+    "words and meaning": lambda chance: Wanted(words=_word(chance, 0, 900), meaning=_vector(chance)),
+}
+
+
+def _library_of(chance: random.Random) -> str:
+    return f"l{chance.randint(1, LIBRARIES)}"
+
+
+def questions(*, vectors: bool) -> list[Question]:
+    """All of them but claims; those by meaning only where there are vectors."""
+    listing = [Question(name, "listing", ask) for name, ask in LISTING]
+    finding = [
+        Question(name, "search", _searching(make))
+        for name, make in _SEARCHES.items()
+        if vectors or "meaning" not in name
+    ]
+    return listing + finding
+
+
+def like_this(size: Size, chance: random.Random) -> Wanted:
+    """More like one that has a vector."""
+    return Wanted(like=Like("asset", size.assets // 2 + chance.randint(1, size.vectors)))

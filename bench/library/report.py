@@ -1,0 +1,93 @@
+"""What was asked for beside what was measured, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.video.report import Demand
+
+FLAT, SEARCH = 1.5, 3.0
+OTHERS_P99 = 1.5
+FIRST_SCAN, SCAN_AGAIN = 0.25, 0.70
+Found = dict[str, Any]
+
+
+def demands_of(found: Found) -> list[Found]:
+    """Of all parts that were measured, as they are told."""
+    own = [demand.told() for demand in _own_demands(found)]
+    return own + list(found.get("pipeline", {}).get("demands", ()))
+
+
+def _own_demands(found: Found) -> list[Demand]:
+    lines: list[Demand] = []
+    for name, grown in found.get("growth", {}).get("growth", {}).items():
+        limit = SEARCH if grown["group"] == "search" else FLAT
+        lines.append(Demand(f"{grown['group']}, {name}: p50, large to small", grown["p50"], limit, True))
+    if delete := found.get("delete"):
+        phases = delete["phases"]
+        ratio = phases["erasing"]["p99_ms"] / phases["before"]["p99_ms"]
+        lines.append(
+            Demand("searches while a library is erased: p99 to that before", ratio, OTHERS_P99, True)
+        )
+    if scan := found.get("scan"):
+        shares = scan["share_of_bare"]
+        lines += [
+            Demand(
+                "first scan: files per CPU second to bare scandir and stat",
+                shares["first"],
+                FIRST_SCAN,
+                False,
+            ),
+            Demand("scan with no change: the same", shares["again"], SCAN_AGAIN, False),
+        ]
+    return lines
+
+
+def print_report(found: Found) -> None:
+    """Tables for people."""
+    if growth := found.get("growth"):
+        print_growth(growth)
+    if delete := found.get("delete"):
+        print_erasing(delete)
+    for part, told in (("scan", found.get("scan")), ("pipeline", found.get("pipeline", {}).get("figures"))):
+        if told:
+            print(f"\n{part}")
+            for name, value in told.items():
+                print(f"  {name:<32}{value}")
+    print(f"\n{'asked for':<66}{'measured':>10}{'limit':>18}")
+    for told in demands_of(found):
+        met = "met" if told["met"] else "NOT MET"
+        print(f"{told['what']:<66}{told['measured']:>10.3f}{told['asked']:>18}  {met}")
+
+
+def print_growth(growth: Found) -> None:
+    """Milliseconds in both catalogues, and bytes of the large one."""
+    small, large = growth["small"], growth["large"]
+    print(
+        f"\nms; CPU is the server's{'':<9}{small['assets']:>9} assets{'':<11}{large['assets']:>9} assets{'':<13}growth"
+    )
+    print(f"{'':<32}" + f"{'p50':>8}{'p99':>9}{'CPU':>8} " * 2 + f"{'p50':>8}{'p99':>7}{'CPU':>7}{'rows':>7}")
+    for name, grown in growth["growth"].items():
+        row = f"{name:<32}"
+        for side in (small, large):
+            told = side["times"][name]
+            row += f"{told['p50_ms']:>8.1f}{told['p99_ms']:>9.1f}{told['cpu_p50_ms']:>8.1f} "
+        rows = large["times"][name]["rows"]
+        print(row + f"{grown['p50']:>8.2f}{grown['p99']:>7.2f}{grown['cpu']:>7.2f}{rows:>7.0f}")
+    print(
+        f"\n{large['size']['bytes_per_asset']} bytes for each asset, {large['size']['database_mb']} MB in all"
+    )
+    for name, size in large["size"]["parts"].items():
+        print(f"  {name:<40}{size:>10.1f}")
+
+
+def print_erasing(delete: Found) -> None:
+    """Searches by phase."""
+    print(
+        f"\n{delete['assets']} assets and {delete['scenes']} scenes erased in {delete['erasing_seconds']} s; searches:"
+    )
+    for phase, told in delete["phases"].items():
+        print(
+            f"  {phase:<12}{told['searches']:>7}  p50 {told['p50_ms']:>7.1f}  p90 {told['p90_ms']:>7.1f}"
+            f"  p99 {told['p99_ms']:>7.1f} ms"
+        )
