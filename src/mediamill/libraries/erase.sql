@@ -45,7 +45,7 @@ returning job_id;
 
 -- name: erase_folders!
 delete from library_folders where id = any (array(
-    select id from library_folders where library = :library limit :batch));
+    select id from library_folders where library = :library order by rel_path limit :batch));
 
 -- name: tell_erased!
 insert into events (topic, subject, data)
@@ -71,10 +71,16 @@ delete from assets where id = any (array(
 returning job_id;
 
 -- name: invalidate_videos
--- Two ranges of an index instead of "is not".
+-- Two ranges of an index instead of "is not"; apart, so that a plan for any version goes by them, too.
+with others as (
+    select id, library from assets where segmentation_version < :version and segmentation_version like 'scenes%'
+        and type = 'video' and job_id is null and vanished_at is null
+    union all
+    select id, library from assets where segmentation_version > :version and segmentation_version like 'scenes%'
+        and type = 'video' and job_id is null and vanished_at is null
+)
 update assets set status = 'pending', segmentation_version = null, retry_count = 0 where id = any (array(
-    select a.id from assets a join libraries l on l.number = a.library and l.deleted_at is null
-    where (a.segmentation_version < :version or a.segmentation_version > :version)
-        and a.segmentation_version like 'scenes%' and a.type = 'video' and a.job_id is null and a.vanished_at is null
-    limit :batch for update of a skip locked))
+    select id from assets where id = any (array(
+        select o.id from others o join libraries l on l.number = o.library and l.deleted_at is null limit :batch))
+        and segmentation_version <> :version and job_id is null and vanished_at is null for update skip locked))
 returning id;

@@ -14,8 +14,10 @@ update libraries set scan_status = 'scanning', scan_token = scan_token + 1, scan
 where number = :number returning scan_token, scan_started_at;
 
 -- name: newest_asset
--- Assets with a greater id are new to this scan; 0 if the library has none, so that none need be looked for.
-select case when exists (select from assets where library = :library) then (select max(id) from assets) else 0 end;
+-- Assets with a greater id are new to this scan; 0 if the library has none, so that none need be looked for. In the order
+-- of an index: else a plan for any library would read all assets to find none of a new one.
+select case when (select true from assets where library = :library order by rel_path limit 1)
+    then (select max(id) from assets) else 0 end;
 
 -- name: hold_scan
 select number from libraries where number = :number and scan_token = :token for update;
@@ -42,7 +44,9 @@ update libraries set scan_status = 'idle', scan_at = null, scan_beat_at = null, 
 where number = :number and scan_token = :token;
 
 -- name: has_assets
-select exists (select from assets where library = :library and vanished_at is null);
+-- By an index, as newest_asset.
+select coalesce((select true from assets where library = :library and vanished_at is null
+    order by type, status, shown_at desc, id desc limit 1), false);
 
 -- name: known_folders
 -- In the order of a walk; the root is asked for by its path.

@@ -104,7 +104,8 @@ with batch as materialized (
     select id from assets where id > :after order by id limit :amount
 ), moved as (
     update assets a set status = 'proxied', job_id = null, retry_count = 0
-    from batch b where a.id = b.id and a.library = :number and a.status = 'completed' and a.output is not null
+    from batch b where a.id = b.id and a.id > :after and a.id <= (select max(id) from batch)
+        and a.library = :number and a.status = 'completed' and a.output is not null
         and a.tags_model_id is distinct from :target
     returning a.id
 ), walked as (
