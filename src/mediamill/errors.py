@@ -60,6 +60,12 @@ class RetryLaterError(MediamillError):
     code = "retry_later"
 
 
+class NotNowError(RetryLaterError):
+    """What the work needs is not there now. That is nobody's fault: the attempt does not count."""
+
+    code = "not_now"
+
+
 class GiveUpError(MediamillError):
     """A permanent failure: trying again cannot help."""
 

@@ -25,7 +25,7 @@ from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
 from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
-from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, RetryLaterError
+from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
 from mediamill.staging.inputs import end_input
 from mediamill.staging.received import check_named
 
@@ -118,10 +118,11 @@ class Completion(ClaimIn):
 
 
 class Failed(ClaimIn):
-    """A failed attempt."""
+    """A failed attempt. `counts`: without it, what the work needs was not there, and the attempt was none."""
 
     error: str = Field(min_length=1, max_length=100_000)
     permanent: bool = False
+    counts: bool = True
     traceback: str | None = Field(default=None, max_length=1_000_000)
     notice: str | None = Field(default=None, max_length=10_000)
 
@@ -267,7 +268,7 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
 @keyed.post("/fail")
 async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
     """Another try, or the dead letter."""
-    family = GiveUpError if given.permanent else RetryLaterError
+    family = GiveUpError if given.permanent else RetryLaterError if given.counts else NotNowError
     failure = replace(failure_of(family(given.error), given.traceback), notice=given.notice)
     fate = await _fail(deps, worker_id, given, failure)
     return {"job_id": given.job_id, "outcome": "failed", "dead": fate is settle.Fate.DEAD}

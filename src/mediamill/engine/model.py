@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mediamill.errors import GiveUpError
+from mediamill.errors import GiveUpError, NotNowError
 
 SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
@@ -180,12 +180,16 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. `notice`: what the one who sent the work is told, if there is more to say than sorry."""
+    """Why an attempt failed. `notice`: what the one who sent the work is told, if there is more to say than sorry.
+
+    `counts`: without it, what the work needs was not there, and the attempt was none.
+    """
 
     error: str
     permanent: bool
     traceback: str | None = None
     notice: str | None = None
+    counts: bool = True
 
     def __post_init__(self) -> None:
         """Bytes that the database refuses must not keep a failure from being written down."""
@@ -220,7 +224,8 @@ def failure_of(error: BaseException, traceback: str | None = None) -> Failure:
     text = str(error) or type(error).__name__
     known = any(permanent in text.lower() for permanent in PERMANENT_TEXTS)
     permanent = isinstance(error, GiveUpError) or known
-    return Failure(text, permanent, traceback, getattr(error, "notice", None))
+    counts = permanent or not isinstance(error, NotNowError)
+    return Failure(text, permanent, traceback, getattr(error, "notice", None), counts)
 
 
 def backoff_seconds(attempt: int, first: float, limit: float) -> float:

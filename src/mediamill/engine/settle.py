@@ -31,6 +31,9 @@ from mediamill.errors import GiveUpError
 
 log = logging.getLogger(__name__)
 
+NOT_NOW = "not_now"  # the reason of a job that was put off
+NOT_NOW_SECONDS = 60.0
+
 
 class ResultTooLargeError(GiveUpError):
     """The result is too large; write it to a file."""
@@ -151,6 +154,9 @@ async def fail_job(
         await warn_of_missing(connection, [job])
         return Fate.LOST
     row = rows[0]
+    if not failure.counts:
+        await _put_off(connection, engine, row, failure)
+        return Fate.AGAIN
     await store.recovery.count.run(connection, name="failures", amount=1)
     exhausted = row["attempts"] >= row["max_attempts"]
     if failure.permanent or exhausted or not pool.retry:
@@ -159,7 +165,9 @@ async def fail_job(
         await alert_of_failure(connection, engine, row, exhausted=reason == MAX_ATTEMPTS_EXHAUSTED, dead=True)
         return Fate.DEAD
     wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
-    await store.jobs.retry_job.run(connection, id=job.id, wait_seconds=wait, error=failure.short)
+    await store.jobs.retry_job.run(
+        connection, id=job.id, wait_seconds=wait, error=failure.short, given_back=0
+    )
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
     await alert_of_failure(connection, engine, row, exhausted=False, dead=False)
     log.info(
@@ -171,6 +179,15 @@ async def fail_job(
         failure.short,
     )
     return Fate.AGAIN
+
+
+async def _put_off(connection: Connection, engine: Engine, row: Record, failure: Failure) -> None:
+    """What it needs is not there: it waits, however often, and the attempt is given back."""
+    await store.jobs.retry_job.run(
+        connection, id=row["id"], wait_seconds=NOT_NOW_SECONDS, error=failure.short, given_back=1
+    )
+    await call_hooks(connection, engine.kinds, "on_released", [_told(row, NOT_NOW, failure.short)])
+    log.info("job %d (%s) is put off: %s", row["id"], row["kind"], failure.short)
 
 
 async def bury_jobs(

@@ -32,6 +32,17 @@ def open_quietly(path: Path) -> int:
     return descriptor
 
 
+def is_at(descriptor: int, path: Path) -> bool:
+    """Is what was opened the file of that path, and no link on the way? A folder may have become one in this moment.
+
+    The path is one without links. Where the system does not tell, it is believed.
+    """
+    try:
+        return Path(f"/proc/self/fd/{descriptor}").readlink() == path
+    except OSError:
+        return True
+
+
 @contextmanager
 def opened(source: Source) -> Iterator[int]:
     """A descriptor at the start of the file; closed in the end, if it was opened here."""

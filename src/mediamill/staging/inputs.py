@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.errors import GiveUpError, NotNowError
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.failed import put_aside
 from mediamill.staging.file_names import to_bytes
@@ -26,7 +26,7 @@ class BadFileReferenceError(GiveUpError):
     code = "bad_file_reference"
 
 
-class RootAwayError(RetryLaterError):
+class RootAwayError(NotNowError):
     """The folder of a library is not there."""
 
     code = "library_away"
@@ -60,12 +60,24 @@ def find_inside(root: str, inside: str) -> Path:
     if not folder.startswith(b"/") or b"\0" in folder or any(part in (b"", b".", b"..") for part in parts):
         raise BadFileReferenceError
     top = Path(root)
-    if not top.is_dir():
-        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
+    _check_there(top)
     path = top.resolve().joinpath(*map(os.fsdecode, parts))
     if path.resolve() != path:
         raise BadFileReferenceError("a link stands in the way of the file")
+    if not os.path.lexists(path):
+        _check_there(top, filled=True)
     return path
+
+
+def _check_there(top: Path, *, filled: bool = False) -> None:
+    """Is the folder of a library there? `filled`: one that is empty is the place where nothing is mounted now."""
+    try:
+        if top.is_dir() and (not filled or any(os.scandir(top))):
+            return
+        why = ""
+    except OSError as error:  # a mount that has gone stale, or a folder that is not for us
+        why = f" ({error.strerror or error})"
+    raise RootAwayError(f"{RootAwayError.TEXT}: {top}{why}", fix="mount it again; its files wait until then")
 
 
 def end_input(data_folder: Path, payload: Mapping[str, Any], *, keep: bool) -> None:

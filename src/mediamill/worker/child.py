@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from mediamill.errors import GiveUpError, MediamillError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError
 from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput, WrongTypeError
 from mediamill.processors.registry import load_processor
 from mediamill.worker.confine import confine, confine_files
@@ -196,6 +196,8 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
     elif isinstance(error, GiveUpError):
         kind = "output" if isinstance(error, RefusedOutputError) else "permanent"
         kind = "elsewhere" if isinstance(error, WrongTypeError) else kind
+    elif isinstance(error, NotNowError):
+        kind = "not_now"
     ours = error if isinstance(error, MediamillError) else None
     try:
         text = ours.message if ours else f"{type(error).__name__}: {error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mediamill.errors import GiveUpError, MediamillError, RetryLaterError, UnavailableError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError, UnavailableError
 
 TIMED_OUT_NOTICE = "[Processing timed out]"
 
@@ -45,6 +45,12 @@ class ProcessorFailedError(_ToldError, RetryLaterError):
     """The processor failed; trying again may help."""
 
     code = "retry_later"
+
+
+class ProcessorWaitsError(_ToldError, NotNowError):
+    """What the processor needs is not there now."""
+
+    code = "not_now"
 
 
 class ProcessorCrashedError(_ToldError, RetryLaterError):

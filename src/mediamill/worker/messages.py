@@ -11,7 +11,7 @@ HEADER = struct.Struct("<I")
 # A failure (with its traceback, cut by the child) must get through whatever the limit on results is.
 FAILURE_ALLOWANCE_BYTES = 500_000
 
-FailureKind = Literal["permanent", "temporary", "memory", "output", "elsewhere"]
+FailureKind = Literal["permanent", "temporary", "not_now", "memory", "output", "elsewhere"]
 
 
 class Start(msgspec.Struct, frozen=True):

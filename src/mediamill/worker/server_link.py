@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 
 from mediamill import __version__
-from mediamill.errors import ClaimLostError, GiveUpError, InvalidError, RetryLaterError
+from mediamill.errors import ClaimLostError, GiveUpError, InvalidError, NotNowError, RetryLaterError
+from mediamill.staging.inputs import RootAwayError
 from mediamill.worker.away import AwayError, RefusedError
 
 ANSWER_SECONDS = 30.0
@@ -156,6 +157,8 @@ class ServerLink:
             raise self._refuse(_refusal(code, message, fix))
         if code == ClaimLostError.code:
             raise ClaimLostError(message)
+        if code == RootAwayError.code:  # the server is there, a folder of its is not
+            raise NotNowError(message, fix=fix)
         if status in BUSY or (status >= 500 and patient):
             raise AwayError(f"{self.url}: {message}")
         if status >= 500:

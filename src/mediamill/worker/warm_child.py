@@ -327,6 +327,8 @@ def _error_from(failed: Failed, limits: Limits) -> Exception:
         return failures.WrongPoolError(failed.mime_type)
     if failed.kind == "permanent":
         return failures.ProcessorGaveUpError(failed.message, code=failed.code, notice=failed.notice, **told)
+    if failed.kind == "not_now":
+        return failures.ProcessorWaitsError(failed.message, code=failed.code, **told)
     return failures.ProcessorFailedError(failed.message, code=failed.code, **told)
 
 

@@ -205,10 +205,11 @@ for update of j;
 select id from jobs where id = any (:ids::bigint[]);
 
 -- name: retry_job
--- Back to wait for another attempt; an owner on hold gets it held. Runs under the lock of lock_claims.
+-- Back to wait for another attempt; an owner on hold gets it held. Runs under the lock of lock_claims. `given_back`: 1 if
+-- this attempt was none.
 update jobs j
 set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'scheduled' end,
-    run_after = now() + make_interval(secs => :wait_seconds),
+    run_after = now() + make_interval(secs => :wait_seconds), attempts = j.attempts - :given_back,
     error = :error, claimed_at = null, lease_expires_at = null, step = null
 where j.id = :id;
 

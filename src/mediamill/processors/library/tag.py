@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.errors import GiveUpError, NotNowError
 from mediamill.media.errors import MediaError, MissingMediaError
 from mediamill.media.images import load_pixels
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
@@ -44,8 +44,8 @@ class BadTagRequestError(GiveUpError):
     code = "bad_tag_request"
 
 
-class OtherModelError(RetryLaterError):
-    """This worker has other models than the job asks for."""
+class OtherModelError(NotNowError):
+    """This worker has other models than the job asks for; another may have them."""
 
     code = "other_model"
 
