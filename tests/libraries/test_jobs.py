@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from mediamill.engine.settle import Fate
+from mediamill.engine.model import failure_of
+from mediamill.engine.settle import Fate, fail_job
+from mediamill.libraries.look import show_library
 from mediamill.staging.inputs import RootAwayError
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
 from tests.libraries.test_tagging import asset, proxied
@@ -59,20 +63,58 @@ async def test_success_forgets_the_failures_before_it(ground: Ground) -> None:
     assert (found["status"], found["retry_count"], found["error"]) == ("proxied", 0, None)
 
 
-async def test_a_folder_that_is_not_mounted_costs_no_try_and_the_asset_waits_again(ground: Ground) -> None:
+async def put_off(ground: Ground, error: str, pool: str = IMAGES) -> None:
+    """The next job cannot have what it needs."""
+    await ground.run("update jobs set run_after = now(), state = 'queued'")
+    (job,) = await ground.claim(pool=pool)
+    lane = await ground.pool(job.pool)
+    async with ground.database.transaction() as connection:
+        failure = failure_of(RootAwayError(error))
+        assert await fail_job(connection, ground.engine, job, failure, lane) is Fate.AGAIN
+
+
+async def shown(ground: Ground) -> dict[str, Any]:
+    async with ground.database.connection() as connection:
+        return await show_library(connection, "photos")
+
+
+@pytest.mark.spec("L2")
+async def test_a_share_that_is_away_costs_no_try_however_long_and_the_library_says_so(ground: Ground) -> None:
     await ground.library(images=1)
     await ground.feed()
-    await fail_again_and_again(ground, AWAY)
+    assert (await shown(ground))["warning"] is None
+    for _ in range(20):
+        await put_off(ground, AWAY)
     found = await asset(ground)
-    assert (found["status"], found["retry_count"], found["job_id"]) == ("pending", 0, None)
-    assert await ground.feed() == 1
+    assert (found["status"], found["retry_count"], found["error"]) == ("pending", 0, AWAY)
+    job = "select (state, attempts, run_after > now() + interval '30 seconds')::text from jobs where id = $1"
+    assert await ground.one(job, found["job_id"]) == "(scheduled,0,t)"
+    assert await ground.counts("dead_jobs") == [0]
+    assert (await shown(ground))["warning"] == AWAY
 
 
-async def test_a_name_that_reads_like_a_missing_mount_is_counted_all_the_same(ground: Ground) -> None:
+@pytest.mark.spec("L2")
+async def test_a_share_that_is_back_is_gone_on_with_and_the_warning_ends(ground: Ground) -> None:
     await ground.library(images=1)
     await ground.feed()
-    await fail_again_and_again(ground, f"cannot read {RootAwayError.TEXT!r}.jpg")
-    assert (await asset(ground))["status"] == "poisoned"
+    await put_off(ground, AWAY)
+    await ground.run("update jobs set run_after = now(), state = 'queued'")
+    (job,) = await ground.claim(pool=IMAGES)
+    await ground.play_image(job)
+    assert (await asset(ground))["status"] == "proxied"
+    await ground.run("update libraries set warned_at = now() - interval '4 minutes'")  # nobody said it again
+    assert (await shown(ground))["warning"] is None
+
+
+async def test_a_library_that_somebody_holds_is_not_waited_for_to_be_warned(ground: Ground) -> None:
+    await ground.library(images=1)
+    await ground.feed()
+    async with ground.database.transaction() as holder:
+        await holder.execute("select from libraries for update")
+        await put_off(ground, AWAY)
+    assert (await shown(ground))["warning"] is None
+    await put_off(ground, AWAY)
+    assert (await shown(ground))["warning"] == AWAY
 
 
 async def test_a_job_that_nobody_came_for_lets_its_asset_wait_again(ground: Ground) -> None:

@@ -80,6 +80,7 @@ class LibraryOut(BaseModel):
     scan_started_at: datetime | None
     scanned_at: datetime | None = Field(description="When the last scan ended.")
     scan_error: str | None
+    warning: str | None = Field(description="Why jobs of it are put off: a share that is away, say.")
     rescan_seconds: int | None
     target_tagger_id: int | None = Field(description="None: the tagger of the settings.")
     tagger: str | None = None
@@ -192,7 +193,7 @@ class AssetOut(ListedAsset):
     library_name: str
     mtime_ns: int
     segmentation_version: str | None
-    error_code: str | None
+    error_code: Literal["proxy_failed", "file_gone", "tag_failed"] | None
     tagger: str | None = Field(description="Whose words and tags these are.")
     tags: list[Tag]
     facts: dict[str, Any]

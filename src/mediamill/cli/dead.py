@@ -138,4 +138,7 @@ def _tell(done: str, ids: list[int], left: dict[int, str | None], json: bool) ->
         print_json({done: ids, "left": {str(id_): state for id_, state in left.items()}})
     else:
         say(f"{plural(len(ids), 'job')} {done}")
+    for id_ in [id_ for id_, state in left.items() if state == "dead"]:
+        warn(f"job {id_} stays dead: what it is about has moved on without it")
+        del left[id_]
     raise_left(left, "is not dead")

@@ -92,6 +92,7 @@ def library_fields(library: dict[str, Any]) -> dict[str, Any]:
         "scanned": clock(library["scanned_at"]) or "never",
         "scan": _counted({k: v for k, v in library["scan_counts"].items() if isinstance(v, int)}) or None,
         "scan failed": library["scan_error"],
+        "jobs wait": library["warning"],
         "scanned again": f"every {span(every)}" if every else "when asked to",
         "videos by": mode if mode == "scenes" else f"{mode}, at most {library['sampling_limit']}",
         "raw images": "developed" if library["ignore_previews"] else "by their own previews",
@@ -178,6 +179,8 @@ def _state(library: dict[str, Any]) -> Text:
     word = {"scan_req": "to be scanned", "scanning": "scanning"}.get(library["scan_status"])
     if word is None and library["scan_error"]:
         return styled("scan failed")
+    if word is None and library["warning"]:
+        return styled("waits")
     return styled(word or "idle")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.kinds import call_hooks
+from mediamill.engine.model import Moved
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError, NotFoundError
 
@@ -18,6 +19,12 @@ class UnknownJobError(NotFoundError):
     """There is no such job."""
 
     code = "unknown_job"
+
+
+class OutdatedJobError(ConflictError):
+    """What the job is about has moved on without it."""
+
+    code = "outdated_job"
 
 
 async def list_dead(
@@ -39,13 +46,32 @@ async def list_dead(
 async def requeue_dead(
     connection: Connection, engine: Engine, ids: Sequence[int] | None, *, kind: str | None = None
 ) -> list[int]:
-    """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all (of a kind)."""
+    """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all (of a kind).
+
+    What its subject does not want any more stays dead; if that is all there is, OutdatedJobError says so.
+    """
     rows = await store.watch.lock_dead.rows(connection, ids=ids, kind=kind, amount=ALL)
-    await call_hooks(
-        connection, engine.kinds, "on_released", [store.moved(row, reason="requeued") for row in rows]
-    )
-    back = await store.watch.requeue_dead.rows(connection, ids=[row["id"] for row in rows])
+    jobs = [store.moved(row, reason="requeued") for row in rows]
+    wanted = await _wanted(connection, engine, jobs)
+    if jobs and not wanted:
+        outdated = jobs[0]
+        raise OutdatedJobError(
+            f"job {outdated.job_id} ({outdated.kind}) is outdated: what it is about has moved on",
+            fix=engine.kinds.find(outdated.kind).requeue_fix,
+        )
+    await call_hooks(connection, engine.kinds, "on_released", wanted)
+    back = await store.watch.requeue_dead.rows(connection, ids=[job.job_id for job in wanted])
     return [row["id"] for row in back]
+
+
+async def _wanted(connection: Connection, engine: Engine, jobs: Sequence[Moved]) -> list[Moved]:
+    """Those whose subjects take them back; kinds that do not ask take all."""
+    refused: set[int] = set()
+    for name in {job.kind for job in jobs}:
+        if (hook := engine.kinds.find(name).on_requeued) is not None:
+            asked = [job for job in jobs if job.kind == name]
+            refused |= {job.job_id for job in asked} - set(await hook(connection, asked))
+    return [job for job in jobs if job.job_id not in refused]
 
 
 async def purge_dead(

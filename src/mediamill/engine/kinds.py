@@ -7,7 +7,7 @@ processor of its pool runs in a child process. Hooks run inside the transaction 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.errors import InvalidError, MediamillError, NotFoundError, RetryLaterError
 
 Hook = Callable[[Connection, Sequence[Moved]], Awaitable[None]]
+RequeueHook = Callable[[Connection, Sequence[Moved]], Awaitable[Collection[int]]]
 ProgressHook = Callable[[Connection, ClaimedJob, Mapping[str, Any]], Awaitable[None]]
 
 
@@ -61,6 +62,8 @@ class JobKind:
 
     `reaped`: the result is saved likewise, and the process that runs the owner fetches it (see reap_results).
     `on_progress`: told of the parts of a progress report, in the transaction that saves it.
+    `on_requeued`: asked before dead jobs go back to the queue; the ids of those whose subjects take them back. The
+    others stay where they are, and `requeue_fix` says what to do instead.
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
@@ -73,6 +76,8 @@ class JobKind:
     on_failed: Hook | None = None
     on_released: Hook | None = None
     on_progress: ProgressHook | None = None
+    on_requeued: RequeueHook | None = None
+    requeue_fix: str | None = None
     deliver: Hook | None = None
     reaped: bool = False
     owns_input: bool = False

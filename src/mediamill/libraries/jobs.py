@@ -12,6 +12,7 @@ from typing import Any
 from mediamill.db.connection import Connection
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import Moved
+from mediamill.engine.settle import NOT_NOW
 from mediamill.libraries.model import (
     ERROR_CHARACTERS,
     IMAGE,
@@ -21,18 +22,25 @@ from mediamill.libraries.model import (
     facts_text,
     home_of_asset,
     id_of,
+    number_of,
     read_time,
 )
 from mediamill.libraries.store import queries
 from mediamill.libraries.tagging import keep_looks, note_looks
 from mediamill.libraries.twins import take_after_twins
-from mediamill.libraries.video_output import keep_scene, keep_videos
+from mediamill.libraries.video_output import begin_videos, keep_scene, keep_videos
 from mediamill.settings import Settings
-from mediamill.staging.inputs import RootAwayError
 
 PREVIEW = "preview.webp"
 NONSENSE = "the result made no sense"
+GONE = "not there (any more)"
+TAG_FAILED, FILE_GONE, PROXY_FAILED = "tag_failed", "file_gone", "proxy_failed"  # error_code
+FED = {IMAGE: "pending", VIDEO: "extracting", TAG: "analyzing"}  # what it is while it has its job
+TYPE_OF = {IMAGE: "image", VIDEO: "video"}
 AGAIN = {IMAGE: "pending", VIDEO: "pending", TAG: "proxied"}  # where an asset goes back to
+
+
+RETRY_FIX = "`mediamill asset retry` lets a failed asset wait for a new job"
 
 
 def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
@@ -44,15 +52,20 @@ def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
             on_completed=keep_images,
             on_failed=give_up,
             on_released=note_retry,
+            on_requeued=take_back,
+            requeue_fix=RETRY_FIX,
             local=True,
             description="Reads an image of a library once, and makes its preview and thumbnail.",
         ),
         JobKind(
             VIDEO,
+            on_claimed=partial(begin_videos, data),
             on_completed=partial(keep_videos, data),
             on_failed=give_up,
             on_released=note_retry,
             on_progress=keep_scene,
+            on_requeued=take_back,
+            requeue_fix=RETRY_FIX,
             keeps_files=True,
             local=True,
             description="Reads a video of a library once: thumbnail, head clip, and its scenes or sampled frames. "
@@ -64,6 +77,8 @@ def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
             on_failed=give_up,
             on_released=note_retry,
             on_progress=note_looks,
+            on_requeued=take_back,
+            requeue_fix=RETRY_FIX,
             local=True,
             description="Looks at the preview of an image or the frames of a video: description, tags, and vectors "
             "for finding it by meaning and by look. The source is not read again.",
@@ -92,13 +107,15 @@ async def note_retry(connection: Connection, jobs: Sequence[Moved]) -> None:
             ids=[id_of(job.subject_id) for job in failed],
             jobs=[job.job_id for job in failed],
             errors=[_error_of(job) for job in failed],
-            counted=[0 if _is_away(job) else 1 for job in failed],
+            counted=[0 if job.reason == NOT_NOW else 1 for job in failed],
         )
+    for owner, error in {job.owner: _error_of(job) for job in failed if job.reason == NOT_NOW}.items():
+        await queries.warn_library.run(connection, number=number_of(owner), warning=error)
 
 
 async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
     """The job is dead. What is wrong with the file itself is final; what took all tries poisons. An asset waits again
-    if its folder was away, if nobody came to do the job, or if the result made no sense."""
+    if nobody came to do the job, or if the result made no sense."""
     fates = [_fate(job) for job in jobs]
     if jobs:
         await queries.give_up.run(
@@ -106,24 +123,57 @@ async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
             ids=[id_of(job.subject_id) for job in jobs],
             jobs=[job.job_id for job in jobs],
             errors=[_error_of(job) for job in jobs],
+            codes=[_code_of(job) for job in jobs],
             statuses=[status for status, _ in fates],
             counted=[counted for _, counted in fates],
             most=MOST_RETRIES,
         )
 
 
+async def take_back(connection: Connection, jobs: Sequence[Moved]) -> set[int]:
+    """Dead jobs that shall run again: their assets wait for them, unless they have moved on. The ids of the jobs."""
+    newest = {id_of(job.subject_id): job for job in sorted(jobs, key=lambda job: job.job_id)}
+    rows = await queries.take_back_jobs.rows(
+        connection,
+        ids=list(newest),
+        jobs=[job.job_id for job in newest.values()],
+        statuses=[FED[job.kind] for job in newest.values()],
+        types=[TYPE_OF.get(job.kind) for job in newest.values()],
+        outputs=[_output_of(job) for job in newest.values()],
+    )
+    ids = [row["id"] for row in rows if row["status"] == FED[VIDEO]]
+    if ids:  # scenes of another job may be there; this one's are made from what it has kept
+        await queries.drop_scenes.run(connection, ids=ids)
+        await queries.drop_frames.run(connection, ids=ids)
+        await queries.drop_active_states.run(connection, ids=ids)
+    return {row["job_id"] for row in rows}
+
+
+def _output_of(job: Moved) -> str | None:
+    """Whose previews a tag job looks at: they may have been made anew."""
+    file = job.payload.get("file") if job.kind == TAG else None
+    return str(file.get("data")).rpartition("/")[2].partition("-")[2] if isinstance(file, Mapping) else None
+
+
 def _fate(job: Moved) -> tuple[str, int]:
     """Where its asset goes, and how many failures this counts for."""
-    if _is_away(job) or job.reason == "abandoned":
+    if job.reason == "abandoned":
         return AGAIN[job.kind], 0
     if job.reason == NONSENSE:
         return AGAIN[job.kind], 1
+    if job.kind == TAG and _is_gone(job):  # somebody deleted the previews: they are made anew
+        return "pending", 1
     return "failed", 0 if job.reason == "permanent" else 1
 
 
-def _is_away(job: Moved) -> bool:
-    """By its first words: a file's name may hold any text."""
-    return (job.error or "").startswith(RootAwayError.TEXT)
+def _code_of(job: Moved) -> str:
+    """Which step it was that failed: `asset retry` goes back to it, and a scan that finds the file looks for it."""
+    return TAG_FAILED if job.kind == TAG else FILE_GONE if _is_gone(job) else PROXY_FAILED
+
+
+def _is_gone(job: Moved) -> bool:
+    """The file that the job reads was not there, as MissingMediaError says it."""
+    return job.reason == "permanent" and (job.error or "").endswith(GONE)
 
 
 def _read_image(job: Moved) -> tuple[Any, ...] | None:

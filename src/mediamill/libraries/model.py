@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from mediamill.engine.model import without_nul
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
 SCAN, IMAGE, VIDEO, TAG = "library.scan", "library.image", "library.video", "library.tag"
@@ -69,7 +70,7 @@ def id_of(subject_id: str | None) -> int:
 
 def facts_text(facts: Any) -> str:
     """What a processor found out, as JSON; too much is nothing."""
-    text = json.dumps(facts if isinstance(facts, Mapping) else {}).replace("\\u0000", "")
+    text = without_nul(json.dumps(facts if isinstance(facts, Mapping) else {}).encode()).decode()
     return text if len(text) <= FACTS_CHARACTERS else "{}"
 
 
@@ -85,6 +86,12 @@ def read_time(text: Any) -> datetime | None:
 def owner_of(number: int) -> str:
     """Whose work its jobs are."""
     return f"library:{number}"
+
+
+def number_of(owner: str) -> int:
+    """The library that a job's owner stands for; 0, which is none, if it is somebody else."""
+    number = owner.removeprefix("library:")
+    return int(number) if owner.startswith("library:") and number.isdecimal() else 0
 
 
 def home_of_asset(asset_id: int) -> str:

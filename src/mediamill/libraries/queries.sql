@@ -19,7 +19,7 @@ select l.*, m.name as tagger from libraries l left join ai_models m on m.id = l.
 select * from libraries where slug = :slug for update;
 
 -- name: find_by_path
-select slug, deleted_at from libraries where absolute_path = :absolute_path limit 1;
+select slug, deleted_at from libraries where absolute_path = :absolute_path and slug <> :slug and erasing_at is null limit 1;
 
 -- name: list_libraries
 select l.*, m.name as tagger from libraries l left join ai_models m on m.id = l.target_tagger_id
@@ -100,26 +100,55 @@ from unnest(:ids::bigint[], :jobs::bigint[], :outputs::text[], :widths::int[], :
 where a.id = f.id and a.job_id = f.job_id returning a.id;
 
 -- name: note_retries!
--- Another attempt will be made; one whose folder is not there is nobody's fault.
+-- Another attempt will be made; that what it needs is not there now is nobody's fault.
 update assets a set error = f.error, retry_count = a.retry_count + f.counted
 from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :counted::int[]) as f (id, job_id, error, counted)
 where a.id = f.id and a.job_id = f.job_id;
 
+-- name: take_back_jobs
+-- An asset that failed, or waits without a job, gets its dead job again. One that is done, has another job, is gone, or has
+-- other previews than the job would look at has moved on.
+update assets a set job_id = f.job_id, status = f.status, retry_count = 0, error = null, error_code = null
+from unnest(:ids::bigint[], :jobs::bigint[], :statuses::text[], :types::text[], :outputs::text[])
+    as f (id, job_id, status, type, output), libraries l
+where a.id = f.id and l.number = a.library and l.deleted_at is null and a.job_id is null and a.vanished_at is null
+    and (a.status in ('failed', 'poisoned') or a.status = case f.status when 'analyzing' then 'proxied' else 'pending' end)
+    and (f.type is null or a.type = f.type) and (f.output is null or a.output = f.output)
+returning a.id, a.job_id, a.status;
+
+-- name: warn_library!
+-- Something that its jobs need is not there; they wait, and say so again every minute. A library that somebody holds is told
+-- by the next one: whoever holds it may wait for an asset that is held here.
+update libraries set warning = :warning, warned_at = now() where number = any (array(
+    select number from libraries where number = :number
+        and (warned_at is null or warned_at < now() - interval '20 seconds') for update skip locked));
+
 -- name: give_up!
 -- Too many failures that counted poison an asset, whatever else would become of it.
-update assets a set job_id = null, error = f.error, retry_count = a.retry_count + f.counted,
+update assets a set job_id = null, error = f.error, error_code = f.code, retry_count = a.retry_count + f.counted,
     status = case when a.retry_count + f.counted > :most then 'poisoned' else f.status end
-from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :statuses::text[], :counted::int[])
-    as f (id, job_id, error, status, counted)
+from unnest(:ids::bigint[], :jobs::bigint[], :errors::text[], :codes::text[], :statuses::text[], :counted::int[])
+    as f (id, job_id, error, code, status, counted)
 where a.id = f.id and a.job_id = f.job_id;
 
 -- name: lock_asset
 select id, library, rel_path, status, job_id, output, mtime_ns, size from assets where id = :id for update;
 
 -- name: put_scene!
+-- An earlier attempt may have found another one of that number: by the rules of another version, or in other bytes.
+with corrected as (
+    update video_scenes set start_ts = :start_ts, end_ts = :end_ts, sharpness_score = :sharpness::real,
+        keep_reason = :keep_reason, rep_frame_path = :rep_frame_path
+    where asset_id = :asset_id and number = :number
+        and (start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path)
+            is distinct from (:start_ts, :end_ts, :sharpness::real, :keep_reason, :rep_frame_path)
+)
 insert into video_scenes (asset_id, library, number, start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path)
 select id, library, :number, :start_ts, :end_ts, :sharpness, :keep_reason, :rep_frame_path from assets where id = :asset_id
     and not exists (select from video_scenes where asset_id = :asset_id and number = :number);
+
+-- name: drop_scenes_after!
+delete from video_scenes where asset_id = :asset_id and number > :last;
 
 -- name: put_active_state!
 insert into video_active_state (asset_id, anchor_phash, scene_start_ts, current_best_pts, current_best_sharpness, state)

@@ -80,7 +80,8 @@ create table system_metadata (
 
 -- `number` stands for the library in tables of millions of rows. `scan_at`: the folder that a scan has come to, in the
 -- order of paths; a scan that was cut off goes on from there. `scan_token`: every scan has its own, and only the latest
--- may write. `erasing_at`: it is being erased, and cannot be restored any more.
+-- may write. `erasing_at`: it is being erased, and cannot be restored any more. `warning`: why its jobs are put off,
+-- said again every minute while they are.
 create table libraries (
     slug text primary key,
     number integer generated always as identity unique,
@@ -112,6 +113,8 @@ create table library_counts (
     counted_at timestamptz not null default now(),
     assets bigint not null,
     was_moving boolean not null
+    warning text,
+    warned_at timestamptz,
 );
 create table asset_counts (
     library integer not null references library_counts on delete cascade,
