@@ -76,6 +76,25 @@ async def send_input(
     return answer_file(request, descriptor)
 
 
+@router.get("/input/{name}")
+async def send_input_file(
+    request: Request, deps: Wired, worker_id: WorkerOfKey, job_id: Id, name: str, token: Token
+) -> Response:
+    """One of the files that the job is about, if there are several in one folder."""
+    job, _ = await _held(deps, worker_id, job_id, token)
+    payload = json.loads(job.payload_json)
+    match payload.get("file"):
+        case {"data": str(), "files": list(names)} if check_kept_name(name) in names:
+            folder = find_input(deps.settings.data_folder, payload)
+        case _:
+            raise InputMissingError("this job has no file of that name")
+    assert folder is not None
+    descriptor = await asyncio.to_thread(open_plain, folder / name)
+    if descriptor is None:
+        raise InputMissingError
+    return answer_file(request, descriptor)
+
+
 @router.get("/kept")
 async def show_kept(deps: Wired, worker_id: WorkerOfKey, job_id: Id, token: Token) -> dict[str, Any]:
     """What this and earlier attempts have kept."""

@@ -157,7 +157,10 @@ async def _tag_jobs(
 
 def _tag_job(library: Record, asset: Record, taggers: Taggers, looks: Sequence[dict[str, Any]]) -> NewJob:
     payload = {
-        "file": {"data": str(output_folder(asset["id"], asset["output"]))},
+        "file": {
+            "data": str(output_folder(asset["id"], asset["output"])),
+            "files": sorted({look["file"] for look in looks if "look" in look.get("wants", ("look",))}),
+        },
         **taggers.as_payload(),
         "looks": list(looks),
     }

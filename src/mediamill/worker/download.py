@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ import httpx
 from mediamill.engine.model import ClaimedJob
 from mediamill.errors import RetryLaterError
 from mediamill.worker.away import AwayError, RefusedError
+from mediamill.worker.folder_download import FolderDownloads
 from mediamill.worker.server_link import ServerLink, WordRefusedError
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Downloads:
     def __init__(self, data_folder: Path, link: ServerLink) -> None:
         self._folder, self._link = data_folder / FOLDER, link
         self._files: dict[int, _File] = {}
+        self._folders = FolderDownloads(self._folder, link)
 
     async def fetch(self, job: ClaimedJob) -> Path:
         """The whole file of a job, however often the connection is lost meanwhile."""
@@ -93,23 +95,32 @@ class Downloads:
             pause = 0.1 if self._size(job.id) > before else min(2 * pause, LONGEST_PAUSE_SECONDS)
             await asyncio.sleep(pause)
 
+    async def fetch_files(self, job: ClaimedJob, names: Sequence[str]) -> Path:
+        """A folder with the files of a job, where there are several."""
+        await asyncio.to_thread(self.clear_leftovers)
+        return await self._folders.fetch(job, names)
+
     def drop(self, job_id: int, *, delete: bool = True) -> None:
         """The job has ended, or is somebody else's; without `delete`, it may come back."""
+        self._folders.drop(job_id)
         if (file := self._files.pop(job_id, None)) is not None:
             file.close(delete=delete)
 
     def keep_only(self, job_ids: Collection[int]) -> None:
         """Drop the files of jobs that are not in the worker's hands any more."""
+        self._folders.keep_only(job_ids)
         for job_id in [job_id for job_id in self._files if job_id not in job_ids]:
             self.drop(job_id)
 
     def close(self) -> None:
         """Let go of all; what was handed back may be gone on with after a restart."""
+        self._folders.keep_only(())
         for job_id in list(self._files):
             self.drop(job_id, delete=False)
 
     def clear_leftovers(self) -> None:
         """Delete what dead workers left, once nobody is likely to go on with it."""
+        self._folders.clear_leftovers(LEFTOVER_SECONDS)
         for path in self._folder.glob("*_*"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:

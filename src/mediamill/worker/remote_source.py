@@ -106,6 +106,7 @@ class RemoteSource:
             "permanent": failure.permanent,
             "traceback": failure.traceback and failure.traceback[-TRACEBACK_CHARACTERS:],
             "notice": failure.notice and failure.notice[:NOTICE_CHARACTERS],
+            **({} if failure.counts else {"counts": False}),
         }
         try:
             answer = await self._say("fail", {**_shown(job), **word})
@@ -159,8 +160,11 @@ class RemoteSource:
 
     async def input(self, job: ClaimedJob) -> Path | None:
         """See Source: downloaded."""
-        if json.loads(job.payload_json).get("file") is None:
-            return None
+        match json.loads(job.payload_json).get("file"):
+            case None:
+                return None
+            case {"files": list(names)}:
+                return await self.downloads.fetch_files(job, names)
         return await self.downloads.fetch(job)
 
     async def kept(self, job: ClaimedJob) -> dict[str, dict[str, Any]]:
