@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mediamill.engine.model import ClaimedJob
-from mediamill.libraries.retag import note_default_tagger, retag_some, set_tagger
+from mediamill.libraries.retag import note_models, retag_some, set_tagger
 from mediamill.processors.models.names import UnknownTaggerError
 from mediamill.settings import Settings
 from tests.libraries.played import TAGS, Ground, ground
@@ -102,15 +102,15 @@ async def test_a_job_of_the_old_tagger_that_ends_after_the_change_is_not_the_las
 
 
 async def test_another_default_tags_again_only_libraries_without_a_target(ground: Ground) -> None:
-    assert not await note_default_tagger(ground.database, ground.settings)
+    assert not await note_models(ground.database, ground.settings)
     (job,) = await proxied(ground)
     await ground.finish(job, {"looks": [look(job)]})
     await ground.library("Own")
     await choose(ground, "local", slug="own")
     await retag_some(ground.database)
-    assert not await note_default_tagger(ground.database, ground.settings)
+    assert not await note_models(ground.database, ground.settings)
     other = Settings(vision="openai", vision_model="gpt-x", data=ground.data)
-    assert await note_default_tagger(ground.database, other)
+    assert await note_models(ground.database, other)
     marked = "select array_agg(slug) from libraries where retag_after is not null"
     assert await ground.one(marked) == ["photos"]
     assert await retag_some(ground.database) == 1
@@ -135,3 +135,18 @@ async def test_a_library_in_the_trash_waits_until_it_is_back(ground: Ground) -> 
     assert await retag_some(ground.database) == 0
     await ground.restore()
     assert await retag_some(ground.database) == 1
+
+
+async def test_what_a_tagger_failed_at_the_next_one_tries_and_what_has_no_proxies_stays_failed(
+    ground: Ground,
+) -> None:
+    refused, damaged = await proxied(ground, images=2)
+    await ground.fail(refused, "refused", permanent=True)
+    await ground.fail(damaged, "refused", permanent=True)
+    await ground.run(
+        "update assets set error_code = 'proxy_failed' where id = $1", int(damaged.subject_id or 0)
+    )
+    await choose(ground, "openai", "gpt-x")
+    assert await retag_some(ground.database) == 1
+    (again,) = await next_tags(ground)
+    assert again.subject_id == refused.subject_id

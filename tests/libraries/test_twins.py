@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mediamill.engine.model import ClaimedJob
-from mediamill.libraries.retag import note_default_tagger, set_tagger
+from mediamill.libraries.retag import note_models, set_tagger
 from tests.libraries.played import ASSETS, IMAGES, TAGS, Ground, ground
 from tests.libraries.test_tagging import asset, finds, look
 
@@ -25,7 +25,7 @@ async def play(ground: Ground, jobs: list[ClaimedJob], digest: str = DIGEST) -> 
 
 
 async def first_tagged(ground: Ground) -> None:
-    await note_default_tagger(ground.database, ground.settings)
+    await note_models(ground.database, ground.settings)
     await ground.library(images=1)
     await ground.feed()
     await play(ground, await ground.claim(pool=IMAGES))
@@ -65,7 +65,7 @@ async def test_a_renamed_file_that_vanished_gives_its_tags_to_the_new_one(ground
 async def test_copies_that_came_before_the_first_was_seen_are_completed_when_they_are_fed(
     ground: Ground,
 ) -> None:
-    await note_default_tagger(ground.database, ground.settings)
+    await note_models(ground.database, ground.settings)
     await ground.library(images=2)
     await ground.feed()
     await play(ground, await ground.claim(pool=IMAGES, amount=2))

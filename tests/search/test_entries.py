@@ -11,7 +11,10 @@ from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import Moved
+from mediamill.engine.rules import Engine
+from mediamill.engine.settle import bury_jobs
 from mediamill.processors.models.names import text_name
+from mediamill.search.embedders import note_embedders
 from mediamill.search.entries import (
     BadEntryError,
     Entry,
@@ -19,7 +22,7 @@ from mediamill.search.entries import (
     drop_entries_under,
     put_entries,
 )
-from mediamill.search.feed import do_chores, embed_again, feed_embeddings
+from mediamill.search.feed import do_chores, feed_embeddings
 from mediamill.search.indexes import ensure_index, ensure_indexes
 from mediamill.search.jobs import keep_vectors, search_kinds
 from mediamill.search.model import QueryVector
@@ -95,20 +98,69 @@ async def test_vectors_of_another_model_than_was_asked_are_not_kept(ground: Grou
     await put(ground, "a", "text 1")
     await work(ground, model="somebody@1")
     assert await ground.value("select count(*) from search_vectors") == 0
-    await do_chores(ground.database)  # its job is gone: it waits again
+    await do_chores(ground.database, Settings())  # its job is gone: it waits again
     assert await work(ground) == 1
     assert await ground.value("select count(*) from search_vectors") == 1
 
 
-async def test_another_model_embeds_everything_again(ground: Ground) -> None:
-    await put(ground, "a", "text 1")
+async def choose(ground: Ground, model: str | None = None) -> Settings:
+    """A server starts with this model, or with the local one."""
+    settings = Settings() if model is None else Settings(embedding="openai", embedding_model=model)
     async with ground.database.transaction() as connection:
-        old = await ensure_model(connection, MEANING)
-        entry = await connection.fetchval("update search_entries set embedded_by = $1 returning id", old)
-        await put_vector(connection, old, Subject(entry_id=entry), pack(towards(0)))
-    await embed_again(ground.database, Settings())
+        await note_embedders(connection, settings)
+    return settings
+
+
+@pytest.mark.spec("L11")
+async def test_another_model_embeds_everything_again_and_the_old_vectors_serve_until_then(
+    ground: Ground,
+) -> None:
+    await choose(ground)
+    await put(ground, "a", *(f"text {number % 3}" for number in range(70)))
+    await work(ground)
+    settings = await choose(ground, "e-2")
+    await do_chores(ground.database, settings)
+    assert await ground.value("select count(*) from search_entries where embedded_by is null") == 70
+    assert (await ground.one(meaning=direction(1))).place == "a"
+    assert await work(ground) == 2
+    names = "select array_agg(distinct m.name) from search_vectors v join ai_models m on m.id = v.model_id"
+    assert await ground.value(names) == ["openai:e-2"]
+    assert await ground.value("select count(*) from search_vectors") == 70
+    await do_chores(ground.database, settings)
+    assert await work(ground) == 0
+
+
+@pytest.mark.spec("L11")
+async def test_a_job_of_the_old_model_that_ends_after_the_change_is_not_the_last(ground: Ground) -> None:
+    await choose(ground)
+    await put(ground, "a", "text 1")
+    await feed_embeddings(ground.database, Enqueuer(Kinds(search_kinds())), Settings())
+    await ground.value("update jobs set state = 'running'")
+    settings = await choose(ground, "e-2")
+    await do_chores(ground.database, settings)
+    assert await work(ground) == 1  # by the old one
+    await do_chores(ground.database, settings)
     assert await work(ground) == 1
-    assert await ground.value("select array_agg(model_id) from search_vectors") != [old]
+    assert await ground.value("select m.name from search_vectors v join ai_models m on m.id = model_id") == (
+        "openai:e-2"
+    )
+
+
+@pytest.mark.parametrize("dead", [False, True])
+async def test_a_job_that_waits_for_the_old_model_or_died_of_it_is_let_go_of(
+    ground: Ground, dead: bool
+) -> None:
+    await choose(ground)
+    await put(ground, "a", "text 1")
+    await feed_embeddings(ground.database, Enqueuer(Kinds(search_kinds())), Settings())
+    if dead:
+        async with ground.database.transaction() as connection:
+            rows = await connection.fetch("select * from jobs for update")
+            await bury_jobs(connection, Engine(), rows, "permanent")
+    settings = await choose(ground, "e-2")
+    await do_chores(ground.database, settings)
+    assert await ground.value("select count(*) from jobs") == 0
+    assert await work(ground) == 1
     assert await ground.value("select count(*) from search_vectors") == 1
 
 

@@ -63,7 +63,7 @@ def up(
 async def _up(settings: Settings) -> None:
     from mediamill.app import make_keeper, make_run_keeper, open_app, until_there
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
-    from mediamill.libraries.retag import note_default_tagger
+    from mediamill.libraries.retag import note_models
     from mediamill.worker.query_vectors import QueryVectors
     from mediamill.worker.supervisor import Supervisor
 
@@ -74,7 +74,7 @@ async def _up(settings: Settings) -> None:
         async with open_app(settings, name="mediamill server", wait_seconds=math.inf, keep=True) as app:
             await until_there(lambda: note_server_start(app.database))
             await until_there(lambda: recover_at_start(app.database, app.engine))
-            await until_there(lambda: note_default_tagger(app.database, settings))
+            await until_there(lambda: note_models(app.database, settings))
             keeper = make_keeper(app)
             vectors = QueryVectors(settings.data_folder)
             await vectors.start()

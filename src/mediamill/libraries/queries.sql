@@ -90,7 +90,7 @@ returning a.id;
 -- name: keep_images
 -- Proxied; `digest` finds the same picture under another name.
 update assets a set status = 'proxied', job_id = null, retry_count = 0, error = null, error_code = null,
-    output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
+    text_model_id = null, look_model_id = null, output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
     facts = f.facts::jsonb || jsonb_strip_nulls(
         jsonb_build_object('text', a.facts -> 'text', 'models', a.facts -> 'models')),
     shown_at = coalesce(f.taken_at, to_timestamp(a.mtime_ns / 1e9)),
@@ -163,6 +163,7 @@ select id, library, :timestamp_ms, :is_keyframe, :frame_path from assets where i
 
 -- name: keep_video!
 update assets set status = 'proxied', job_id = null, retry_count = 0, error = null, error_code = null, output = :output,
+    text_model_id = null, look_model_id = null,
     width = :width, height = :height, duration_seconds = :duration_seconds, facts = :facts::jsonb,
     proxy_digest = decode(:digest, 'hex'), video_preview_path = :preview, segmentation_version = :segmentation_version,
     shown_at = coalesce(:taken_at, to_timestamp(mtime_ns / 1e9)),

@@ -1,4 +1,4 @@
-"""Another tagger: what is completed is tagged again, from the proxies that are there, batch by batch.
+"""Other models: what is completed is tagged again, or only embedded, from the proxies that are there, batch by batch.
 
 A library remembers the last asset that was looked through (`retag_after`). Old tags stay until new ones replace them.
 """
@@ -9,9 +9,12 @@ import asyncio
 import logging
 
 from mediamill.db.connection import LOST, Connection, Database
+from mediamill.engine.dead import purge_jobs
+from mediamill.engine.rules import Engine
 from mediamill.libraries.look import find_library
 from mediamill.libraries.store import queries
 from mediamill.processors.models.names import vision_name
+from mediamill.search.embedders import note_embedders
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
 
@@ -33,14 +36,18 @@ async def set_tagger(
     await queries.tell.run(connection, number=number)
 
 
-async def note_default_tagger(database: Database, settings: Settings) -> bool:
-    """When a server starts: if the settings name another tagger, libraries without a target are tagged again."""
+async def note_models(database: Database, settings: Settings) -> bool:
+    """When a server starts: if its settings name other models than before, what those others have seen is seen again.
+
+    Another tagger: in libraries without a target. Another model for vectors: everywhere, but only for new vectors.
+    """
     async with database.transaction() as connection:
         tagger = await ensure_model(connection, vision_name(settings))
-        if await queries.set_default_tagger.value(connection, id=tagger) is None:
-            return False
-        await queries.retag_default.run(connection)
-        return True
+        other_tagger = await queries.set_default_tagger.value(connection, id=tagger) is not None
+        other_vectors = await note_embedders(connection, settings)
+        if other_tagger or other_vectors:
+            await queries.retag_libraries.run(connection, all=other_vectors)
+        return other_tagger or other_vectors
 
 
 async def retag_forever(database: Database) -> None:
@@ -56,7 +63,7 @@ async def retag_forever(database: Database) -> None:
 
 
 async def retag_some(database: Database, batch: int = BATCH) -> int:
-    """Go through every library that has another tagger, a commit after each batch; how many assets wait again."""
+    """Go through every library that has other models, a commit after each batch; how many assets wait again."""
     async with database.connection() as connection:
         libraries = [row["number"] for row in await queries.retagging.rows(connection)]
     moved = 0
@@ -66,6 +73,16 @@ async def retag_some(database: Database, batch: int = BATCH) -> int:
     return moved
 
 
+async def let_go_of_outdated_jobs(database: Database) -> int:
+    """Jobs that wait for models that nobody wants any more go, and their assets wait for others; how many."""
+    async with database.transaction() as connection:
+        rows = await queries.outdated_tag_jobs.rows(connection, amount=BATCH)
+        assets = {row["job_id"]: row["id"] for row in rows}
+        gone = await purge_jobs(connection, Engine(), list(assets)) if assets else []  # no failure: no hooks
+        await queries.forget_jobs.rows(connection, ids=[assets[job] for job in gone], jobs=gone)
+    return len(gone)
+
+
 async def _retag_batch(database: Database, number: int, batch: int) -> int | None:
     """How many of the next assets wait again; None if there are no more."""
     async with database.transaction() as connection:
@@ -73,7 +90,11 @@ async def _retag_batch(database: Database, number: int, batch: int) -> int | Non
         if row is None:
             return None
         done = await queries.retag_batch.row(
-            connection, number=number, after=row["retag_after"], target=row["target"], amount=batch
+            connection,
+            number=number,
+            after=row["retag_after"],
+            **{name: row[name] for name in ("target", "text", "look")},
+            amount=batch,
         )
         assert done is not None
         return None if done["after"] is None else int(done["moved"])

@@ -12,6 +12,7 @@ from mediamill.engine.rules import Engine
 from mediamill.libraries.collect import collect_garbage
 from mediamill.libraries.feed import forget_lost_jobs
 from mediamill.libraries.invalidate import invalidate_scenes
+from mediamill.libraries.retag import let_go_of_outdated_jobs
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ LOOK_SECONDS = 5.0
 async def sweep_libraries(database: Database) -> None:
     """All of it but the garbage, once; what fails does not keep the rest from being done."""
     await _try(lambda: forget_lost_jobs(database), "assets of lost jobs")
+    await _try(lambda: let_go_of_outdated_jobs(database), "jobs of other models")
     await _try(lambda: invalidate_scenes(database), "scenes of other rules")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -11,7 +12,9 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.libraries.store import queries
-from mediamill.processors.models.names import ModelName, look_name, text_name, vision_name
+from mediamill.processors.library.meaning import meaning_of
+from mediamill.processors.models.names import ModelName, vision_name
+from mediamill.search.embedders import read_embedders
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
 
@@ -49,28 +52,47 @@ async def read_taggers(connection: Connection, settings: Settings, target: int |
     vision = vision_name(settings)
     if chosen is not None:
         vision = ModelName("vision", chosen["engine"], chosen["name"])
-    text, look = text_name(settings), look_name(settings)
-    return Taggers(
-        (chosen["id"] if chosen is not None else await ensure_model(connection, vision), vision),
-        (await ensure_model(connection, text), text),
-        (await ensure_model(connection, look), look),
-    )
+    embedders = await read_embedders(connection, settings)
+    id_ = chosen["id"] if chosen is not None else await ensure_model(connection, vision)
+    return Taggers((id_, vision), embedders.text, embedders.look)
 
 
 async def looks_left(
     connection: Connection, assets: Sequence[Record], taggers: Taggers
 ) -> dict[int, list[dict[str, Any]]]:
-    """What is to be looked at: an image itself; a video's scenes and frames, or its picture if it has none."""
+    """What is to be looked at: an image itself; a video's scenes and frames, or its picture if it has none.
+
+    What the tagger has seen already, and only others have not, comes with what is known of it.
+    """
     looks: dict[int, list[dict[str, Any]]] = {asset["id"]: [] for asset in assets}
     videos = [asset["id"] for asset in assets if asset["type"] == "video"]
     if videos:
-        rows = await queries.moments_left.rows(
-            connection, ids=videos, tagger=taggers.vision[0], most=LOOKS_OF_ONE_JOB
-        )
+        models = {"tagger": taggers.vision[0], "text": taggers.text[0], "look": taggers.look[0]}
+        rows = await queries.moments_left.rows(connection, ids=videos, **models, most=LOOKS_OF_ONE_JOB)
         for row in rows:
             file = PurePosixPath(row["path"]).name
-            looks[row["asset_id"]].append({"of": row["of"], "id": row["id"], "file": file})
-    for asset_id, found in looks.items():
-        if not found:
-            found.append({"of": "asset", "id": asset_id, "file": PREVIEW})
+            look = {"of": row["of"], "id": row["id"], "file": file, **known_of(row, taggers)}
+            looks[row["asset_id"]].append(look)
+    alone = [asset_id for asset_id, found in looks.items() if not found]
+    seen = await queries.seen_assets.rows(connection, ids=alone, tagger=taggers.vision[0])
+    known = {row["id"]: known_of(row, taggers) for row in seen}
+    for asset_id in alone:
+        looks[asset_id] = [{"of": "asset", "id": asset_id, "file": PREVIEW, **known.get(asset_id, {})}]
     return looks
+
+
+def known_of(row: Record, taggers: Taggers) -> dict[str, Any]:
+    """What makes a look a short one: its text is `known`, and it `wants` vectors only. Nothing if it was never seen."""
+    if row["tags_model_id"] != taggers.vision[0]:
+        return {}
+    wants = [
+        name
+        for name, id_, model in (
+            ("meaning", row["text_model_id"], taggers.text[0]),
+            ("look", row["look_model_id"], taggers.look[0]),
+        )
+        if id_ != model
+    ]
+    tags = json.loads(row["tags"]) if row["tags"] else []
+    text = meaning_of(row["description"], tags, row["words"])
+    return {"known": text, "wants": wants or ["meaning", "look"]}

@@ -14,7 +14,7 @@ from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.libraries.model import MOST_RETRIES, id_of
 from mediamill.libraries.store import queries
-from mediamill.search.vectors import BadVectorError, Subject, drop_vector, put_vector
+from mediamill.search.vectors import BadVectorError, Subject, drop_other_vectors, drop_vector, put_vector
 
 MOST_LOOKS, MOST_TAGS, MOST_MODELS = 1000, 50, 10
 LABEL_CHARACTERS, DESCRIPTION_CHARACTERS, WORDS_CHARACTERS = 100, 5_000, 10_000
@@ -38,7 +38,7 @@ async def note_looks(connection: Connection, job: ClaimedJob, parts: Mapping[str
     """Some of it is done: it is kept at once, and a later attempt is not asked for it."""
     asset = await _lock(connection, job.subject_id, job.id)
     if asset is not None:
-        await _keep(connection, asset, read_models(json.loads(job.payload_json)), parts.get("looks"))
+        await _keep(connection, asset, json.loads(job.payload_json), parts.get("looks"))
 
 
 async def keep_looks(connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -49,14 +49,16 @@ async def keep_looks(connection: Connection, jobs: Sequence[Moved]) -> None:
             continue
         models = read_models(job.payload)
         result = job.result if isinstance(job.result, Mapping) else {}
-        kept = await _keep(connection, asset, models, result.get("looks"))
+        kept = await _keep(connection, asset, job.payload, result.get("looks"))
+        by = _ids(models)
         if asset["type"] == "video":
-            await queries.sum_up_video.run(connection, id=asset["id"], tagger=models["tagger"])
+            await queries.sum_up_video.run(connection, id=asset["id"], **by)
+        wanted = {"tagger": asset["wanted"], "text": asset["wanted_text"], "look": asset["wanted_look"]}
         await queries.finish_tagging.row(
             connection,
             id=asset["id"],
-            tagger=models["tagger"],
-            wanted=asset["wanted"],
+            **by,
+            is_wanted=all(wanted[name] in (None, by[name]) for name in by),
             kept=kept > 0,
             most=MOST_RETRIES,
         )
@@ -67,36 +69,57 @@ async def _lock(connection: Connection, subject: str | None, job_id: int) -> Rec
     return asset if asset is not None and asset["job_id"] == job_id else None
 
 
-async def _keep(connection: Connection, asset: Record, models: Mapping[str, int], looks: Any) -> int:
+async def _keep(connection: Connection, asset: Record, payload: Mapping[str, Any], looks: Any) -> int:
     """How many. Whoever looked may have been taken over: what is not of this asset changes nothing."""
-    kept = 0
+    models, short = read_models(payload), _short_looks(payload)
+    by, kept = _ids(models), 0
     for look in read_looks(looks):
-        done = await getattr(queries, f"tag_{look.of}").value(
-            connection,
-            id=look.id,
-            asset_id=asset["id"],
-            tagger=models["tagger"],
-            description=look.description,
-            tags=json.dumps(look.tags),
-            noted=json.dumps(look.noted),
-        )
+        whose = {"id": look.id, "asset_id": asset["id"]}
+        wants = short.get((look.of, look.id))
+        if wants is not None:
+            done = await getattr(queries, f"embed_{look.of}").value(
+                connection, **whose, text=by["text"], look=by["look"]
+            )
+        else:
+            done = await getattr(queries, f"tag_{look.of}").value(
+                connection,
+                **whose,
+                **by,
+                description=look.description,
+                tags=json.dumps(look.tags),
+                noted=json.dumps(look.noted),
+            )
         if done is not None:
             kept += 1
-            await _keep_vectors(connection, asset, models, look)
+            await _keep_vectors(connection, asset, models, look, wants or tuple(MODELS))
     return kept
 
 
-async def _keep_vectors(connection: Connection, asset: Record, models: Mapping[str, int], look: Look) -> None:
+async def _keep_vectors(
+    connection: Connection, asset: Record, models: Mapping[str, int], look: Look, wants: Sequence[str]
+) -> None:
+    """In place of those that this model made of an earlier look, and of those of other models."""
     place = {} if look.of == "asset" else {f"{look.of}_id": look.id}
     subject = Subject(asset_id=asset["id"], library=asset["library"], **place)
-    for name, model in MODELS.items():
+    for name in wants:
         try:
             if (vector := look.vectors.get(name)) is not None:
-                await put_vector(connection, models[model], subject, vector)
-            else:  # one of an earlier look may be there
-                await drop_vector(connection, models[model], subject)
+                await put_vector(connection, models[MODELS[name]], subject, vector)
+            else:
+                await drop_vector(connection, models[MODELS[name]], subject)
         except BadVectorError:
             continue
+    await drop_other_vectors(connection, [models[model] for model in MODELS.values()], subject)
+
+
+def _short_looks(payload: Mapping[str, Any]) -> dict[tuple[str, int], list[str]]:
+    """Those that were asked for vectors only, and for which. The payload is our own."""
+    looks = payload.get("looks") or ()
+    return {(look["of"], look["id"]): look["wants"] for look in looks if "known" in look}
+
+
+def _ids(models: Mapping[str, int]) -> dict[str, int]:
+    return {"tagger": models["tagger"], "text": models["text_model"], "look": models["look_model"]}
 
 
 def read_models(payload: Mapping[str, Any]) -> dict[str, int]:

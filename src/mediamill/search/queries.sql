@@ -11,6 +11,47 @@ select id from found union all select id from added limit 1;
 -- name: find_model
 select id from ai_models where name = :name;
 
+-- name: embedders
+select m.id, m.name, m.task, m.engine from system_metadata s
+join ai_models m on m.id in ((s.value ->> 'text')::int, (s.value ->> 'look')::int) where s.key = 'embedders';
+
+-- name: set_embedders
+-- What was there before; null if it is the same, or the first.
+with before as (select value from system_metadata where key = 'embedders' for update), after as (
+    insert into system_metadata (key, value) values ('embedders', :value::jsonb)
+    on conflict (key) do update set value = excluded.value)
+select value from before where value <> :value::jsonb;
+
+-- name: drop_vectors_of_others!
+-- Of an asset, a scene or a frame; each arm has its index.
+delete from search_vectors where model_id <> all (:model_ids::int[]) and (scene_id = :scene_id or frame_id = :frame_id
+    or asset_id = :asset_id and scene_id is null and frame_id is null
+    and :scene_id::bigint is null and :frame_id::bigint is null);
+
+-- name: drop_unused_vectors
+-- A batch of those whose models nobody uses, where new ones have come by now, or never will: of libraries that have been
+-- gone through and wait for nothing, and of entries if all of them have theirs.
+with unused as materialized (
+    select m.id from ai_models m join system_metadata s on s.key = 'embedders'
+    where m.task in ('text', 'look') and m.id not in ((s.value ->> 'text')::int, (s.value ->> 'look')::int)
+), settled as materialized (
+    select number from libraries l where retag_after is null and not exists (select from assets a
+        where a.library = l.number and a.type = any ('{image,video}'::text[])
+            and a.status = any ('{proxied,analyzing}'::text[]) and a.vanished_at is null)
+)
+delete from search_vectors where id = any (array(
+    select v.id from unused u join search_vectors v on v.model_id = u.id and (v.library in (select number from settled)
+        or v.library is null and not exists (select from search_entries where embedded_by is null)) limit :batch))
+returning id;
+
+-- name: unused_indexes
+-- Of models that nobody uses and that have no vectors any more.
+select m.id, m.dimensions from ai_models m join system_metadata s on s.key = 'embedders'
+join pg_class c on c.relname = 'search_vectors_model_' || m.id and c.relnamespace = current_schema()::regnamespace
+where m.task in ('text', 'look') and m.id not in ((s.value ->> 'text')::int, (s.value ->> 'look')::int)
+    and not exists (select from search_vectors v where v.model_id = m.id)
+order by m.id;
+
 -- name: drop_vectors!
 -- By equality, since "is not distinct from" would read the whole table: each arm has its index, and null equals nothing.
 delete from search_vectors where model_id = :model_id and (scene_id = :scene_id or frame_id = :frame_id
@@ -41,10 +82,14 @@ select set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan',
     set_config('statement_timeout', '0', true);
 
 -- name: read_words
--- As English; words that English leaves out ("the who") as they are, which is how names are kept too.
+-- As English; words that English leaves out ("the who") as they are, which is how names are kept too. `shown`: what is marked
+-- in a text, where words still have their accents.
 select case when numnode(english) > 0 then english else simple end::text as query,
-    numnode(case when numnode(english) > 0 then english else simple end) as nodes
-from (select websearch_to_tsquery('english', :words) as english, websearch_to_tsquery('simple', :words) as simple) q;
+    numnode(case when numnode(english) > 0 then english else simple end) as nodes,
+    case when numnode(english) > 0 then english || websearch_to_tsquery('english', :words)
+        else simple || websearch_to_tsquery('simple', :words) end::text as shown
+from (select websearch_to_tsquery('english', folded(:words)) as english,
+    websearch_to_tsquery('simple', folded(:words)) as simple) q;
 
 -- name: visible_libraries
 select number, slug from libraries where deleted_at is null order by number;
@@ -216,6 +261,12 @@ where (e.title, e.body, e.starts_at, e.url, e.facts, e.search_vector, e.happened
     excluded.body, excluded.starts_at, excluded.url, excluded.facts, excluded.search_vector,
     coalesce(:happened_at, e.happened_at));
 
+-- name: titles_of
+select subject, title from search_entries where source = :source and subject = any (:subjects::text[]) and part = 0;
+
+-- name: list_subjects
+select subject from search_entries where source = :source and subject > :after and part = 0 order by subject limit :amount;
+
 -- name: drop_entries!
 delete from search_entries where source = :source and subject = :subject and part >= :from_part;
 
@@ -232,6 +283,8 @@ where m.task in ('text', 'look') and m.dimensions is not null and not exists (
     select from pg_class c join pg_index i on i.indexrelid = c.oid
     where c.relname = 'search_vectors_model_' || m.id and c.relnamespace = current_schema()::regnamespace
         and i.indisvalid)
+    and (exists (select from search_vectors v where v.model_id = m.id) or not exists (select from system_metadata s
+        where s.key = 'embedders' and m.id not in ((s.value ->> 'text')::int, (s.value ->> 'look')::int)))
 order by m.id;
 
 -- name: lock_indexes
@@ -276,9 +329,22 @@ where e.embedded_by is null and e.embed_job is not null
 returning e.id;
 
 -- name: embed_again
--- Another model embeds now: a batch of what others did waits for it; their vectors go when the new ones are there.
+-- Another model embeds now: a batch of what others did waits for it; their vectors go when the new ones are there. Two
+-- ranges of an index instead of "is not".
 update search_entries set embedded_by = null, embed_job = null
-where id in (select id from search_entries where embedded_by <> :model_id limit :amount) returning id;
+where id in (select id from search_entries where embedded_by < :model_id or embedded_by > :model_id limit :amount
+    for update skip locked)
+returning id;
+
+-- name: outdated_embed_jobs
+-- Jobs that wait for a model that nobody uses any more.
+select id from jobs where kind = 'search.embed' and state in ('queued', 'scheduled', 'held') and payload ->> 'model' <> :model;
+
+-- name: wait_again!
+-- Their entries wait for another job; so do those of dead ones that asked for another model.
+update search_entries set embed_job = null where embedded_by is null and embed_job is not null
+    and (embed_job = any (:jobs::bigint[]) or embed_job in (
+        select id from dead_jobs where kind = 'search.embed' and payload ->> 'model' <> :model));
 
 -- name: drop_other_vectors!
 delete from search_vectors where entry_id = any (:ids::bigint[]) and model_id <> :model_id;

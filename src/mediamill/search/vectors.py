@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,17 @@ async def drop_vector(connection: Connection, model_id: int, subject: Subject) -
     names = ("asset_id", "scene_id", "frame_id", "entry_id")
     places = {name: getattr(subject, name) for name in names}
     await queries.drop_vectors.run(connection, model_id=model_id, **places)
+
+
+async def drop_other_vectors(connection: Connection, model_ids: Sequence[int], subject: Subject) -> None:
+    """Those of models that nobody uses any more, now that there are others."""
+    await queries.drop_vectors_of_others.run(
+        connection,
+        model_ids=list(model_ids),
+        asset_id=subject.asset_id,
+        scene_id=subject.scene_id,
+        frame_id=subject.frame_id,
+    )
 
 
 async def copy_vectors(connection: Connection, twins: Mapping[int, int]) -> None:

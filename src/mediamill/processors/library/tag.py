@@ -16,6 +16,7 @@ from mediamill.media.errors import MediaError, MissingMediaError
 from mediamill.media.images import load_pixels
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
 from mediamill.processors.image.wording import text_blocks
+from mediamill.processors.library.meaning import meaning_of
 from mediamill.processors.models import choose
 from mediamill.processors.models.contract import (
     ImageEmbedder,
@@ -33,7 +34,6 @@ from mediamill.settings import Settings
 SIDE = 1024  # previews are smaller
 TOLD_AT_ONCE = 8  # looks in a report; those that somebody else is paid for are told one by one
 MOST_LOOKS, MOST_TAGS, WORDS_CHARACTERS, SAID_CHARACTERS = 200, 50, 2_000, 4_000
-LEAST_SCORE = 0.15  # of a tag that counts for the meaning
 _FILE = re.compile(r"(preview\.webp|scene-\d{5}\.jpg|frame-\d{9}\.jpg)", re.ASCII)
 _MIME_TYPES = {".webp": "image/webp", ".jpg": "image/jpeg"}
 
@@ -57,6 +57,8 @@ class Look:
     of: str
     id: int
     file: str
+    known: str | None = None  # what was said of it before: then only its vectors are wanted
+    wants: tuple[str, ...] = ("meaning", "look")
 
 
 class LibraryTagger:
@@ -74,13 +76,14 @@ class LibraryTagger:
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """Look at all that is left of what the job names."""
         looks = read_looks(given.payload)
-        tagger = self._tagger(given.payload)
+        tagger = self._tagger(given.payload, looks)
         if given.file is None or not given.file.is_dir():
             raise MissingMediaError("the previews are not there (any more)")
         done = _done_before(given.checkpoint, len(looks))
         left = [number for number in range(len(looks)) if number not in done]
         told: list[dict[str, Any]] = []
-        for numbers in _groups(left, 1 if tagger.vision.network else TOLD_AT_ONCE):
+        paid = tagger.vision is not None and tagger.vision.network
+        for numbers in _groups(left, 1 if paid else TOLD_AT_ONCE):
             found = tagger.look_at(given.file, [looks[number] for number in numbers], alone=len(looks) == 1)
             told += found
             done |= set(numbers)
@@ -89,14 +92,14 @@ class LibraryTagger:
                 given.report("looking", percent, {"looks": found}, {"done": sorted(done)})
         return ProcessorOutput({"looks": told})
 
-    def _tagger(self, payload: Mapping[str, Any]) -> Tagger:
-        settings = self.settings
+    def _tagger(self, payload: Mapping[str, Any], looks: Sequence[Look]) -> Tagger:
+        settings, fresh = self.settings, any(look.known is None for look in looks)
         _expect(_model(payload, "text_model").name, text_name(settings).name)
         _expect(_model(payload, "look_model").name, look_name(settings).name)
         try:
             return Tagger(
-                self._vision(_model(payload, "tagger")),
-                choose.text_reader(quick=True) if settings.library_read_text else None,
+                self._vision(_model(payload, "tagger")) if fresh else None,
+                choose.text_reader(quick=True) if fresh and settings.library_read_text else None,
                 choose.text_embedder(),
                 choose.image_embedder(),
             )
@@ -113,9 +116,9 @@ class LibraryTagger:
 
 @dataclass(frozen=True, slots=True)
 class Tagger:
-    """The models that look, read and compare."""
+    """The models that look, read and compare. `vision`: None if everything was looked at before."""
 
-    vision: VisionModel
+    vision: VisionModel | None
     reader: TextReader | None
     texts: TextEmbedder
     images: ImageEmbedder
@@ -123,7 +126,16 @@ class Tagger:
     def look_at(self, folder: Path, looks: Sequence[Look], *, alone: bool) -> list[dict[str, Any]]:
         """What is told of each. One that cannot be read says so, unless it is all that there is."""
         told = [self._look_or_say_why(folder, look, alone=alone) for look in looks]
-        meanings = [(one, meaning_of(one)) for one in told if "error" not in one]
+        meanings = [
+            (
+                one,
+                meaning_of(one["description"], one["tags"], one["text"])
+                if look.known is None
+                else look.known,
+            )
+            for one, look in zip(told, looks, strict=True)
+            if "error" not in one and "meaning" in look.wants
+        ]
         meant = [(one, text) for one, text in meanings if text]
         vectors = pack_vectors(self.texts.embed_texts([text for _, text in meant])) if meant else []
         for (one, _), vector in zip(meant, vectors, strict=True):
@@ -132,15 +144,19 @@ class Tagger:
 
     def _look_or_say_why(self, folder: Path, look: Look, *, alone: bool) -> dict[str, Any]:
         whose = {"of": look.of, "id": look.id}
+        if "look" not in look.wants:
+            return whose
         try:
             pixels = read_small(folder, look.file)
         except MediaError as error:
             if alone:
                 raise
             return {**whose, "error": error.message}
-        return {**whose, **self._look(pixels)}
+        seen = self._see(pixels) if look.known is None else {}
+        return {**whose, **seen, "look": pack_vectors(self.images.embed_images([pixels]))[0]}
 
-    def _look(self, pixels: Pixels) -> dict[str, Any]:
+    def _see(self, pixels: Pixels) -> dict[str, Any]:
+        assert self.vision is not None
         sight = self.vision.look(pixels)
         lines = self.reader.read(pixels) if self.reader is not None else []
         readers = (self.reader.model,) if self.reader is not None and lines else ()
@@ -148,7 +164,6 @@ class Tagger:
             "description": (sight.description or "").strip()[:SAID_CHARACTERS] or None,
             "tags": _tags(sight),
             "text": "\n".join(text_blocks(lines))[:WORDS_CHARACTERS] or None,
-            "look": pack_vectors(self.images.embed_images([pixels]))[0],
             "models": list(dict.fromkeys((*sight.models, *readers))),
         }
 
@@ -170,18 +185,19 @@ def read_looks(payload: Mapping[str, Any]) -> list[Look]:
     looks = []
     for one in asked:
         match one:
+            case {
+                "of": str(of),
+                "id": int(id_),
+                "file": str(file),
+                "known": str(text),
+                "wants": list(wants),
+            } if _FILE.fullmatch(file):
+                looks.append(Look(of, id_, file, text, tuple(wants)))
             case {"of": str(of), "id": int(id_), "file": str(file)} if _FILE.fullmatch(file):
                 looks.append(Look(of, id_, file))
             case _:
                 raise BadTagRequestError(f"this is nothing to look at: {str(one)[:200]}")
     return looks
-
-
-def meaning_of(told: Mapping[str, Any]) -> str:
-    """The text whose vector finds an image by what is meant: what is said of it, what is in it, what it says."""
-    labels = [tag["label"] for tag in told["tags"] if tag["score"] >= LEAST_SCORE]
-    parts = (told["description"], ", ".join(labels), told["text"])
-    return ". ".join(part for part in parts if part)
 
 
 def _tags(sight: Sight) -> list[dict[str, Any]]:

@@ -15,15 +15,24 @@ create extension if not exists vector;
 create function tag_words(tags jsonb) returns text language sql immutable parallel safe
 return (select string_agg(tag ->> 'label', ', ') from jsonb_array_elements(tags) tag);
 
+-- A text as it is searched in and for: without accents, ligatures and other forms of the same letter. Chinese and
+-- Japanese know no spaces: each character is a word, and a search for several is one for a phrase (search/words.py).
+create function folded(said text) returns text language sql immutable parallel safe
+return case when octet_length(said) = length(said) then said else regexp_replace(
+    replace(replace(replace(replace(replace(translate(
+        normalize(regexp_replace(normalize(said, NFKD), '[\\u0300-\\u036f]', '', 'g'), NFKC),
+        'øØłŁđĐħĦı', 'oOlLdDhHi'), 'ß', 'ss'), 'æ', 'ae'), 'Æ', 'AE'), 'œ', 'oe'), 'Œ', 'OE'),
+    '([\\u3041-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff])', ' \\1 ', 'g') end;
+
 -- What a thing is found by: what is said of it (A), its tags (B), its name in parts (C), words in it (D). English, as a
 -- search is read; names also as they are, since a name may consist of words that English leaves out.
 create function findable(said text, tags jsonb, name text, words text) returns tsvector
 language sql immutable parallel safe
-return setweight(to_tsvector('english', coalesce(said, '')), 'A')
-    || setweight(to_tsvector('english', coalesce(tag_words(tags), '')), 'B')
-    || setweight(to_tsvector('english', regexp_replace(coalesce(name, ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
-    || setweight(to_tsvector('simple', regexp_replace(coalesce(name, ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
-    || setweight(to_tsvector('english', coalesce(words, '')), 'D');
+return setweight(to_tsvector('english', coalesce(folded(said), '')), 'A')
+    || setweight(to_tsvector('english', coalesce(folded(tag_words(tags)), '')), 'B')
+    || setweight(to_tsvector('english', regexp_replace(coalesce(folded(name), ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
+    || setweight(to_tsvector('simple', regexp_replace(coalesce(folded(name), ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
+    || setweight(to_tsvector('english', coalesce(folded(words), '')), 'D');
 
 -- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, samples of one row in 8, 64
 -- and 512 (whole runs of 1,024 ids, spread by a multiplication), library, model, type or source.
@@ -104,6 +113,8 @@ create table libraries (
     sampling_policy jsonb not null default '{"mode": "scenes"}',
     ignore_previews boolean not null default false,
     retag_after bigint,
+    warning text,
+    warned_at timestamptz,
     created_at timestamptz not null default now()
 );
 
@@ -113,8 +124,6 @@ create table library_counts (
     counted_at timestamptz not null default now(),
     assets bigint not null,
     was_moving boolean not null
-    warning text,
-    warned_at timestamptz,
 );
 create table asset_counts (
     library integer not null references library_counts on delete cascade,
@@ -142,7 +151,9 @@ create unique index library_folders_order on library_folders (library, (rel_path
 
 -- Written by the million: no foreign keys, few indexes. Paths ascend as a scan goes, so all but the one by time grow at
 -- their end.
--- `job_id`: the job at hand; without one, an asset that is pending or proxied waits to be fed to the queue.
+-- `job_id`: the job at hand; without one, an asset that is pending or proxied waits to be fed to the queue. The models:
+-- who tagged it, and who made vectors of what was said and of what is seen; `look_model_id` is null as long as nobody
+-- has looked at the previews that are there now.
 create table assets (
     id bigint generated always as identity primary key,
     library integer not null,
@@ -158,6 +169,8 @@ create table assets (
     retry_count integer not null default 0,
     job_id bigint,
     tags_model_id integer,
+    text_model_id integer,
+    look_model_id integer,
     width integer,
     height integer,
     duration_seconds double precision,
@@ -197,6 +210,8 @@ create table video_scenes (
     sharpness_score real not null,
     keep_reason text not null check (keep_reason in ('phash', 'temporal', 'forced')),
     tags_model_id integer,
+    text_model_id integer,
+    look_model_id integer,
     rep_frame_path text not null,
     description text,
     tags jsonb,
@@ -224,8 +239,11 @@ create table video_frames (
     timestamp_ms integer not null,
     is_keyframe boolean not null,
     tags_model_id integer,
+    text_model_id integer,
+    look_model_id integer,
     frame_path text not null,
     description text,
+    words text,
     tags jsonb,
     search_vector tsvector,
     unique (asset_id, timestamp_ms)
@@ -251,6 +269,7 @@ create table search_entries (
     unique (source, subject, part)
 );
 create index search_entries_unembedded on search_entries (embed_job, id) where embedded_by is null;
+create index search_entries_embedded on search_entries (embedded_by) where embedded_by is not null;
 create index search_entries_newest on search_entries (happened_at desc, id desc) where part = 0;
 create index search_entries_words on search_entries using gin (search_vector, search_keys(id, null, source, null));
 
@@ -271,6 +290,9 @@ create index search_vectors_asset on search_vectors (asset_id) where asset_id is
 create index search_vectors_scene on search_vectors (scene_id) where scene_id is not null;
 create index search_vectors_frame on search_vectors (frame_id) where frame_id is not null;
 create index search_vectors_entry on search_vectors (entry_id) where entry_id is not null;
+
+-- Media of chats are gone through for the search.
+create index queues_media on queues (bot_id, provider_name, correspondent_id, id) where media is not null;
 
 insert into pools values
     ('library_scans', '{library.scan}', null, 2, 86400, 3, 300, 900, true, 10, 300, 1073741824, false, 604800),
@@ -308,7 +330,8 @@ def downgrade() -> None:
     catch_all = "(select name from pools where matches = '{}')"
     op.execute(f"update jobs set pool = {catch_all} where pool in {POOLS}")  # noqa: S608
     op.execute(f"delete from pools where name in {POOLS}")  # noqa: S608
+    op.execute("drop index queues_media")
     for table in TABLES:
         op.execute(f"drop table {table}")
-    for function in ("findable", "tag_words", "search_keys", "headline"):
+    for function in ("findable", "folded", "tag_words", "search_keys", "headline"):
         op.execute(f"drop function {function}")
