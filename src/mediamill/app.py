@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mediamill.agents.choose import Agents
+from mediamill.conversations import findable as messages_findable
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.keeper import BotKeeper
@@ -29,12 +30,14 @@ from mediamill.inputs.runner import RunKeeper
 from mediamill.libraries.jobs import library_kinds
 from mediamill.libraries.scan_job import scan_kinds
 from mediamill.providers import chat
+from mediamill.search.backfill import Filler
 from mediamill.search.jobs import search_kinds
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
 from mediamill.staging.quota import StagingRoom
 from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
+from mediamill.videos import findable as videos_findable
 from mediamill.videos.jobs import video_kinds
 
 log = logging.getLogger(__name__)
@@ -102,6 +105,11 @@ def all_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Databa
     ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings), *search_kinds())
     libraries = (*scan_kinds(settings, database), *library_kinds(settings))
     return Kinds((*ours, *libraries, *scripted.KINDS, *chaos_kinds.KINDS, *more))
+
+
+def search_fillers() -> Mapping[str, Filler]:
+    """Who puts into the search what is missing there: one of each feature that has something to be found."""
+    return {"videos": videos_findable.fill_findable, "messages": messages_findable.fill_findable}
 
 
 @asynccontextmanager

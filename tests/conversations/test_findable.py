@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mediamill.conversations.bots import delete_bot
+from mediamill.conversations.findable import fill_findable
 from mediamill.search.find import search
 from mediamill.search.model import Hit, Wanted
 from tests.conversations.conftest import Ground, send_media
@@ -44,3 +45,63 @@ async def test_with_the_bot_its_entries_go(ground: Ground) -> None:
         await connection.execute("update bots set running = false")
         await delete_bot(connection, "bot")
     assert await find(ground, "frozen") == []
+
+
+async def store_media(ground: Ground, *texts: str) -> None:
+    """Voice notes of Ann that said this, stored for good."""
+    keeper, queues = await ground.run()
+    for number, text in enumerate(texts):
+        await send_media(queues, f"g-{number}", caption="listen")
+        await ground.finish(*await ground.claim(), text=text)
+    await keeper.deliver_once()
+    await ground.until_row("select count(*) = $1 from queues", len(texts))
+
+
+async def execute(ground: Ground, *statements: str) -> None:
+    async with ground.database.connection() as connection:
+        for statement in statements:
+            await connection.execute(statement)
+
+
+@pytest.mark.spec("L12")
+async def test_media_from_before_there_was_a_search_are_put_into_it(ground: Ground) -> None:
+    await store_media(ground, "the harbour is frozen", "the harbour is open", "good night")
+    await execute(ground, "delete from search_entries", "delete from arrivals")
+    assert await fill_findable(ground.database, batch=2) == 3
+    hits = await find(ground, "harbour")
+    assert len(hits) == 2
+    assert (hits[0].source, hits[0].type, hits[0].url) == ("message", "audio", "/bots/bot/line/ann")
+    assert await fill_findable(ground.database, batch=2) == 0
+
+
+async def test_what_failed_is_not_put_into_it(ground: Ground) -> None:
+    await store_media(ground, "the harbour is frozen")
+    await execute(
+        ground,
+        "delete from search_entries",
+        """update queues set media = media || '{"failed_reason": "no"}'""",
+    )
+    assert await fill_findable(ground.database) == 0
+    assert await find(ground, "harbour") == []
+
+
+async def test_another_name_of_a_conversation_is_followed(ground: Ground) -> None:
+    await store_media(ground, "the harbour is frozen")
+    await execute(ground, "update conversations set display_name = 'Ann of Green Gables'")
+    assert await fill_findable(ground.database) == 1
+    [hit] = await find(ground, "gables")
+    assert hit.title == "Ann of Green Gables"
+
+
+async def test_entries_of_bots_that_are_gone_go(ground: Ground) -> None:
+    await store_media(ground, "the harbour is frozen")
+    await execute(
+        ground,
+        """insert into search_entries (source, subject, title, search_vector)
+        select 'message', subject, 'left', findable('left', null, null, null)
+        from unnest('{bo/1,bot-2/1,bot-2/2,bot0/1}'::text[]) subject""",
+    )
+    assert len(await find(ground, "left")) == 4
+    assert await fill_findable(ground.database) == 3
+    assert await find(ground, "left") == []
+    assert len(await find(ground, "harbour")) == 1

@@ -9,6 +9,7 @@ import pytest
 from mediamill.search.find import search
 from mediamill.search.model import Hit, Wanted
 from mediamill.videos.edit import edit_video
+from mediamill.videos.findable import fill_findable
 from mediamill.videos.trash import delete_video, erase_video, restore_video
 from tests.videos.played import Ground
 
@@ -60,3 +61,26 @@ async def test_edits_trash_and_erasing_are_followed(ground: Ground) -> None:
         await delete_video(connection, video_id)
         await erase_video(connection, ground.data, video_id)
     assert await ground.one("select count(*) from search_entries") == 0
+
+
+@pytest.mark.spec("L12")
+async def test_videos_from_before_there_was_a_search_are_put_into_it_with_what_is_said(ground: Ground) -> None:
+    for number in range(3):
+        await ground.ready(f"Day {number} at the sea")
+        await write_down(ground)
+    await ground.add("Not ready yet")
+    await ground.run("delete from search_entries")
+    assert await fill_findable(ground.database, batch=2) == 3
+    assert len(await find(ground, "sea")) == 3
+    assert len(await find(ground, "lighthouse")) == 3
+    assert await find(ground, "ready") == []
+    assert await fill_findable(ground.database, batch=2) == 0
+
+
+async def test_what_is_found_though_it_is_gone_or_called_otherwise_is_put_right(ground: Ground) -> None:
+    gone, trashed, renamed = [await ground.ready(title) for title in ("One", "Two", "Three")]
+    await ground.run("delete from videos where id = $1", gone)
+    await ground.run("update videos set deleted_at = now() where id = $1", trashed)
+    await ground.run("update videos set title = 'Lighthouse' where id = $1", renamed)
+    assert await fill_findable(ground.database, batch=2) == 3
+    assert [len(await find(ground, word)) for word in ("one", "two", "three", "lighthouse")] == [0, 0, 0, 1]

@@ -105,6 +105,7 @@ async def _up(settings: Settings) -> None:
 def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     """What the server does besides answering."""
     from mediamill.agents.pi_forget import forget_threads_forever
+    from mediamill.app import search_fillers
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
@@ -114,6 +115,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.libraries.rescan import rescan_forever
     from mediamill.libraries.retag import retag_forever
     from mediamill.libraries.sweep import sweep_libraries_forever
+    from mediamill.search.backfill import fill_forever
     from mediamill.search.feed import feed_forever as embed_forever
     from mediamill.staging.sweep import sweep_staging_forever
     from mediamill.videos.sweep import sweep_videos_forever
@@ -144,6 +146,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         count_forever(app.database),
         sweep_libraries_forever(app.database, app.engine, settings),
         embed_forever(app.database, app.enqueuer, settings),
+        fill_forever(app.database, settings.janitor_seconds, search_fillers()),
     ]
 
 

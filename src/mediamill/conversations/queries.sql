@@ -316,3 +316,13 @@ select a.guid, a.bot_id, a.provider_name, a.correspondent_id, a.id, a.media, a.a
 from arrivals a left join conversations c on c.bot_id = a.bot_id and c.provider_name = a.provider_name
     and c.correspondent_id = a.correspondent_id
 where a.guid = any (:guids::text[]);
+
+-- name: media_after
+-- The next so many media messages of those that are stored. Held, so that a text that is rewritten meanwhile is the last.
+select q.bot_id, q.provider_name, q.correspondent_id, q.id, q.media ->> 'guid' as guid, q.content, q.media,
+    q.media ->> 'failed_reason' as failed_reason, q.accepted_time as arrived_at, c.display_name
+from queues q left join conversations c on c.bot_id = q.bot_id and c.provider_name = q.provider_name
+    and c.correspondent_id = q.correspondent_id
+where q.media is not null and (q.bot_id, q.provider_name, q.correspondent_id, q.id)
+    > (:bot_id::text, :provider_name::text, :correspondent_id::text, :id::bigint)
+order by q.bot_id, q.provider_name, q.correspondent_id, q.id limit :batch for share of q;

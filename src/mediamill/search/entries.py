@@ -70,6 +70,18 @@ async def drop_entries_under(connection: Connection, source: str, owner: str) ->
     await queries.drop_entries_under.run(connection, source=source, first=f"{owner}/", past=f"{owner}0")
 
 
+async def titles_of(connection: Connection, source: str, subjects: Sequence[str]) -> dict[str, str]:
+    """What these are found as; those that are not found are not in it."""
+    rows = await queries.titles_of.rows(connection, source=source, subjects=list(subjects))
+    return {row["subject"]: row["title"] for row in rows}
+
+
+async def list_subjects(connection: Connection, source: str, after: str, amount: int) -> list[str]:
+    """What can be found of a source, so many behind one of them; in the order of their bytes."""
+    rows = await queries.list_subjects.rows(connection, source=source, after=after, amount=amount)
+    return [row["subject"] for row in rows]
+
+
 def cut_passages(segments: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
     """What is said, in passages of about half a minute: (when one begins, its text)."""
     passages: list[tuple[float, str]] = []

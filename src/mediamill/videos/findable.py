@@ -7,11 +7,19 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from mediamill.db.connection import Connection
-from mediamill.search.entries import Entry, cut_passages, drop_entries, put_entries
+from mediamill.db.connection import Connection, Database
+from mediamill.search.entries import (
+    Entry,
+    cut_passages,
+    drop_entries,
+    list_subjects,
+    put_entries,
+    titles_of,
+)
 from mediamill.videos.store import queries
 
 SOURCE = "video"
+BATCH = 500
 
 
 async def note_findable(connection: Connection, video_id: UUID) -> None:
@@ -21,6 +29,45 @@ async def note_findable(connection: Connection, video_id: UUID) -> None:
         await drop_entries(connection, SOURCE, str(video_id))
     else:
         await put_entries(connection, SOURCE, str(video_id), _entries(row))
+
+
+async def fill_findable(database: Database, batch: int = BATCH) -> int:
+    """Videos that are not found though they could be watched, and such as are found though they could not. How many."""
+    return await _add_missing(database, batch) + await _drop_lost(database, batch)
+
+
+async def _add_missing(database: Database, batch: int) -> int:
+    """Those without entries, or with entries of another title."""
+    put, after = 0, UUID(int=0)
+    while True:
+        async with database.transaction() as connection:
+            rows = await queries.findable_after.rows(connection, after=after, batch=batch)
+            known = await titles_of(connection, SOURCE, [str(row["id"]) for row in rows])
+            for row in rows:
+                if known.get(str(row["id"])) != row["title"]:
+                    await queries.lock_video.row(connection, id=row["id"])
+                    await note_findable(connection, row["id"])
+                    put += 1
+        if len(rows) < batch:
+            return put
+        after = rows[-1]["id"]
+
+
+async def _drop_lost(database: Database, batch: int) -> int:
+    """Entries whose video cannot be watched, or is gone."""
+    dropped, after = 0, ""
+    while True:
+        async with database.transaction() as connection:
+            subjects = await list_subjects(connection, SOURCE, after, batch)
+            ids = [UUID(subject) for subject in subjects]
+            there = {row["id"] for row in await queries.findable_among.rows(connection, ids=ids)}
+            for lost in [id_ for id_ in ids if id_ not in there]:
+                await queries.lock_video.row(connection, id=lost)
+                await note_findable(connection, lost)
+                dropped += 1
+        if len(subjects) < batch:
+            return dropped
+        after = subjects[-1]
 
 
 def _entries(row: Record) -> list[Entry]:

@@ -174,3 +174,10 @@ where v.output is distinct from o.output
 -- One that can be watched. What failed to be made anew can still be found as it was.
 select slug, title, description, category, transcript, created_at from videos
 where id = :id and ready_at is not null and deleted_at is null;
+
+-- name: findable_after
+-- The next so many that can be watched, by id.
+select id, title from videos where id > :after and ready_at is not null and deleted_at is null order by id limit :batch;
+
+-- name: findable_among
+select id from videos where id = any (:ids::uuid[]) and ready_at is not null and deleted_at is null;
