@@ -181,6 +181,23 @@ async def test_pages_of_a_search_follow_each_other(ground: Ground) -> None:
     assert sorted(seen) == sorted(f"{number}.jpg" for number in range(25))
 
 
+async def test_no_page_is_promised_that_would_be_refused(ground: Ground) -> None:
+    library = await ground.library()
+    await ground.value(
+        """insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at)
+        select $1, 1, n || '.jpg', 'image', 0, 1, n, now() from generate_series(1, 1300) n""",
+        library,
+    )
+    seen, after = 0, 0
+    while True:
+        found = await ground.find(amount=90, after=after)
+        seen += len(found.hits)
+        if found.next is None:
+            break
+        after = found.next
+    assert seen == 1080
+
+
 @pytest.mark.spec("L12")
 async def test_words_are_marked_in_the_snippet_and_strangers_cannot_mark(ground: Ground) -> None:
     await ground.asset(

@@ -10,11 +10,11 @@ from asyncpg import QueryCanceledError
 from mediamill.db.connection import Connection
 from mediamill.errors import UnavailableError
 from mediamill.search.fuse import Row, fuse
-from mediamill.search.model import Found, UnknownPlaceError, Wanted
+from mediamill.search.model import MOST_AFTER, Found, UnknownPlaceError, Wanted
 from mediamill.search.nearest import find_like, find_near
 from mediamill.search.show import show_page
 from mediamill.search.store import queries
-from mediamill.search.words import Narrow, find_words
+from mediamill.search.words import Narrow, as_phrases, find_words
 
 TIMEOUT = "2000"  # milliseconds for one statement
 ENTRY_SOURCES = ("video", "message", "file")
@@ -39,14 +39,14 @@ async def _search(connection: Connection, wanted: Wanted) -> Found:
     async with connection.transaction():
         await queries.set_up.row(connection, timeout=TIMEOUT)
         narrow = await _narrow(connection, wanted)
-        query = await _read_words(connection, wanted.words)
+        query, shown = await _read_words(connection, wanted.words)
         lists = await _lists(connection, wanted, narrow, query)
         fused = fuse(await _visible(connection, lists, narrow))
         page = fused[wanted.after : wanted.after + wanted.amount]
-        hits = await show_page(connection, page, query)
+        hits = await show_page(connection, page, shown)
         await queries.set_down.row(connection)
-    more = len(fused) > wanted.after + wanted.amount
-    return Found(hits, wanted.after + wanted.amount if more else None, tuple(lists))
+    end = wanted.after + wanted.amount
+    return Found(hits, end if end < len(fused) and end <= MOST_AFTER else None, tuple(lists))
 
 
 async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
@@ -68,12 +68,12 @@ async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
     )
 
 
-async def _read_words(connection: Connection, words: str) -> str | None:
-    """As the database asks for them; None if there is nothing to ask for."""
+async def _read_words(connection: Connection, words: str) -> tuple[str | None, str | None]:
+    """As the database asks for them, and as it marks them in texts; None if there is nothing to ask for."""
     if not words:
-        return None
-    row = await queries.read_words.row(connection, words=words)
-    return row["query"] if row is not None and row["nodes"] else None
+        return None, None
+    row = await queries.read_words.row(connection, words=as_phrases(words))
+    return (row["query"], row["shown"]) if row is not None and row["nodes"] else (None, None)
 
 
 async def _lists(

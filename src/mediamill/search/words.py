@@ -8,6 +8,8 @@ and its library, type and model (the SQL function search_keys), so that what is 
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ NEWEST, SAMPLE, LIBRARY, MODEL, SORT = range(5)
 SAMPLES = ((512, 2), (64, 1), (8, 0))  # one row in so many, and the key's value
 SAMPLE_ROWS = 16_000  # a sample of fewer is not worth asking
 MOST_LIBRARIES = 200
+_RUN = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]{2,}")  # as the SQL function folded has them
 SORTS = {"image": 1, "video": 2, "message": 3, "file": 4}
 
 
@@ -56,6 +59,12 @@ class Narrow:
     def some_types(self) -> list[str] | None:
         """None: any."""
         return list(self.types) or None
+
+
+def as_phrases(words: str) -> str:
+    """Chinese and Japanese have no spaces, and each character is a word of its own: several of them are a phrase."""
+    parts = unicodedata.normalize("NFKC", words).split('"')
+    return '"'.join(part if number % 2 else _RUN.sub(r'"\g<0>"', part) for number, part in enumerate(parts))
 
 
 async def find_words(connection: Connection, query: str, narrow: Narrow) -> list[Row]:
