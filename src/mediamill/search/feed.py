@@ -98,6 +98,7 @@ async def _feed_one(connection: Connection, enqueuer: Enqueuer, model: ModelName
     ids = [row["id"] for row in rows]
     texts = [f"{row['title']}\n{row['body']}".strip()[:TEXT_CHARACTERS] for row in rows]
     payload = {"texts": texts, "entries": ids, "model": model.name}
-    job = await enqueuer.enqueue_job(connection, NewJob(EMBED, payload, owner=OWNER, priority=Priority.LOW))
+    new = NewJob(EMBED, payload, owner=OWNER, subject_id=OWNER, priority=Priority.LOW)
+    job = await enqueuer.enqueue_job(connection, new)
     await queries.note_embed_job.run(connection, job=job, ids=ids)
     return True

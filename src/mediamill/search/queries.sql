@@ -318,7 +318,8 @@ select id from search_entries where id = any (:ids::bigint[]) and embed_job = :j
 update search_entries set embedded_by = :model_id, embed_job = null where id = any (:ids::bigint[]);
 
 -- name: open_embed_jobs
-select count(*) from jobs where kind = 'search.embed';
+-- Asked every few seconds: by the index of subjects, whatever else waits.
+select count(*) from jobs where subject_id = 'search' and kind = 'search.embed';
 
 -- name: forget_embed_jobs
 -- Jobs that are neither waiting, running nor dead: their entries wait again.
