@@ -17,14 +17,13 @@ from asyncpg import DeadlockDetectedError, Record
 
 from mediamill.db.connection import Database
 from mediamill.errors import MediamillError
-from mediamill.libraries.asset_rows import pack_assets
 from mediamill.libraries.known_folders import KnownFolders
 from mediamill.libraries.renames import keep_renamed
 from mediamill.libraries.scan_batch import ScanBatch
 from mediamill.libraries.scan_model import ScanCounts, ScanFailedError, ScanLostError, ScanRefusedError
 from mediamill.libraries.scan_state import ScanClaim, beat, begin_scan, finish_scan, hold_scan, stop_scan
 from mediamill.libraries.store import queries
-from mediamill.libraries.walk import Listing, identify, key_of, walk
+from mediamill.libraries.walk import Listing, identify, is_inside, key_of, walk
 from mediamill.settings import Settings
 from mediamill.staging.file_names import shown
 
@@ -73,7 +72,8 @@ class _Scan:
     ) -> None:
         self._database, self._claim, self._accept_empty = database, claim, accept_empty
         self._on_progress = on_progress or (lambda _: None)
-        self._walk = walk(claim.root, claim.after, identify(str(settings.data_folder)))
+        self._own = identify(str(settings.data_folder))
+        self._walk = walk(claim.root, claim.after, self._own)
         self._known = KnownFolders(database, claim.number, claim.after)
         self._above: list[tuple[str, int]] = []  # key and id of each folder that the present one is in
         self._known_above: dict[str, Record] = {}  # the root, and those that a run before this one has passed
@@ -153,6 +153,8 @@ class _Scan:
         path = self._claim.root
         if root.trouble is not None:
             raise ScanFailedError(f"{path} cannot be read: {root.trouble}", fix="is it there, and mounted?")
+        if is_inside(path, self._own):  # previews of previews of previews
+            raise ScanRefusedError(f"{path} is in mediamill's own data folder", fix="choose another folder")
         unmounted = known is not None and known["is_mount"] and not root.is_mount
         if self._accept_empty or not (root.is_empty or unmounted):
             return
@@ -180,7 +182,7 @@ class _Scan:
 
     def _note(self, listing: Listing, known: Record | None, folder: int) -> None:
         """What has to be written for it, if anything."""
-        counts, files = self._counts, len(listing.files)
+        counts, files = self._counts, listing.count
         counts.folders += 1
         counts.files += files
         counts.links += listing.links
@@ -198,8 +200,7 @@ class _Scan:
             batch.changed.append((folder, listing))
         batch.files += files
         if self._claim.newest == 0 and known is None:
-            batch.copied.append(pack_assets(self._claim.number, folder, listing.rel_path, listing.files))
-            listing.files = []
+            batch.copied.append((folder, listing))
         else:
             batch.compared[folder] = listing
 
@@ -245,7 +246,7 @@ def _take(listings: Iterator[Listing]) -> list[Listing]:
     files, until = 0, time.monotonic() + READ_SECONDS
     for listing in listings:
         taken.append(listing)
-        files += len(listing.files)
+        files += listing.count
         if files >= BATCH_FILES or len(taken) >= BATCH_FOLDERS or time.monotonic() >= until:
             break
     return taken

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.asset_rows import copy_assets, pack_assets
+from mediamill.libraries.asset_rows import copy_assets
 from mediamill.libraries.scan_model import ScanCounts
 from mediamill.libraries.scan_state import ScanClaim
 from mediamill.libraries.store import queries
@@ -25,7 +25,7 @@ class ScanBatch:
     added: list[tuple[int, int | None, Listing]] = field(default_factory=list)
     changed: list[tuple[int, Listing]] = field(default_factory=list)
     compared: dict[int, Listing] = field(default_factory=dict)
-    copied: list[bytes] = field(default_factory=list)
+    copied: list[tuple[int, Listing]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     files: int = 0
 
@@ -44,8 +44,7 @@ class ScanBatch:
             counts.vanished += vanished
         if self.compared:
             await _Comparison(connection, claim, counts).run(self.compared)
-        if self.copied:
-            counts.new += await copy_assets(connection, self.copied)
+        counts.new += await copy_assets(connection, claim.number, self.copied)
 
     async def _write_folders(self, connection: Connection, library: int) -> None:
         if self.gone:
@@ -124,12 +123,10 @@ class _Comparison:
         files: dict[int, list[File]] = defaultdict(list)
         for folder, file in found.values():
             files[folder].append(file)
-        rows = [
-            pack_assets(self._claim.number, folder, compared[folder].rel_path, those)
-            for folder, those in files.items()
-        ]
-        if rows:
-            self._counts.new += await copy_assets(self._connection, rows)
+        new = [(folder, Listing(compared[folder].rel_path)) for folder in files]
+        for folder, listing in new:
+            listing.pack(files[folder])
+        self._counts.new += await copy_assets(self._connection, self._claim.number, new)
 
 
 def _by_path(compared: dict[int, Listing]) -> Found:

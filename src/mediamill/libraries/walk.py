@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 
 from mediamill.staging.file_names import to_text
@@ -31,6 +32,8 @@ _KINDS = {
     for ending in endings.split()
     for spelled in (ending, ending.upper())
 }
+_USUAL = frozenset(ending for ending in _KINDS if len(ending) == 4)
+USUAL_IMAGES = frozenset(ending for ending in _USUAL if _KINDS[ending] == "image")
 # What NAS boxes and systems keep beside one's files: their own thumbnails, trash, snapshots.
 _JUNK = frozenset(
     [
@@ -51,17 +54,20 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 File = tuple[str, int, int, int]  # name as the system gives it, mtime_ns, size, inode
 Device = tuple[int, int]  # device and inode
+_by_name = itemgetter(0)
 
 
 @dataclass(slots=True)
 class Listing:
     """What is in a folder. `trouble`: why it could not be read to its end; then nothing else here counts.
 
-    `passed`: an earlier run of the same scan has dealt with its files.
+    `passed`: an earlier run of the same scan has dealt with its files. Those are kept packed, as most are never looked
+    at: names between slashes, and all times, sizes and inodes.
     """
 
     rel_path: str
-    files: list[File] = field(default_factory=list)
+    names: str = ""
+    numbers: tuple[array[int], ...] = ()
     digest: bytes = b""
     is_mount: bool = False
     folders: list[str] = field(default_factory=list)
@@ -72,9 +78,35 @@ class Listing:
     passed: bool = False
 
     @property
+    def files(self) -> list[File]:
+        """By name."""
+        return list(zip(self.names.split("/"), *self.numbers, strict=True)) if self.numbers else []
+
+    def pack(self, files: list[File]) -> None:
+        """These are in it. The digest is of all names, times, sizes and inodes; by columns, each costs little."""
+        if not files:
+            return
+        files.sort(key=_by_name)
+        names, *numbers = zip(*files, strict=True)
+        try:
+            self.numbers = tuple(array("q", column) for column in numbers)
+        except OverflowError:  # file systems have stranger numbers than the database
+            self.numbers = tuple(array("q", map(_fit, column)) for column in numbers)
+        self.names = "/".join(names)
+        state = blake2b(self.names.encode("utf-8", "surrogateescape"), digest_size=16)
+        for column in self.numbers:
+            state.update(column)
+        self.digest = state.digest()
+
+    @property
+    def count(self) -> int:
+        """Of files."""
+        return len(self.numbers[0]) if self.numbers else 0
+
+    @property
     def is_empty(self) -> bool:
         """Nothing in it that a library could have."""
-        return not self.files and not self.folders
+        return not self.numbers and not self.folders
 
 
 @dataclass(slots=True)
@@ -119,6 +151,12 @@ def identify(path: str) -> Device | None:
     return found.st_dev, found.st_ino
 
 
+def is_inside(path: str, folder: Device | None) -> bool:
+    """Is it that folder, or anywhere in it? By whatever name; not told by its path, since mounts have several."""
+    whole = Path(os.path.realpath(path))
+    return folder is not None and any(identify(str(one)) == folder for one in (whole, *whole.parents))
+
+
 def _inside(folder: _Folder, listing: Listing, device: int, done: str | None) -> list[_Folder]:
     """The folders in it that are not done, last one first: they are taken from the end."""
     found = []
@@ -140,7 +178,7 @@ def _read(folder: _Folder) -> tuple[Listing, Device]:
         try:
             found = os.fstat(opened)
             identity = found.st_dev, found.st_ino
-            _list(opened, listing)
+            files = _list(opened, listing)
         finally:
             os.close(opened)
         if folder.device is None:
@@ -149,9 +187,7 @@ def _read(folder: _Folder) -> tuple[Listing, Device]:
             listing.is_mount = identity[0] != folder.device
     except OSError as error:
         return Listing(folder.rel_path, trouble=error.strerror or str(error)), identity
-    _leave_out_long(folder, listing)
-    listing.files.sort()
-    listing.digest = _digest(listing)
+    listing.pack(_leave_out_long(folder, listing, files))
     return listing, identity
 
 
@@ -164,23 +200,24 @@ def _open(folder: _Folder) -> int:
         return os.open(folder.path, flags)
 
 
-def _list(opened: int, listing: Listing) -> None:
+def _list(opened: int, listing: Listing) -> list[File]:
     """The hot loop: what can be told from the entry itself is not asked of the file system."""
-    files, kinds = listing.files, _KINDS
+    files: list[File] = []
+    usual, take = _USUAL, files.append
     with os.scandir(opened) as entries:
         for entry in entries:
             name = entry.name
             if name[0] == ".":
                 continue
             if entry.is_file(follow_symlinks=False):
-                if name[name.rfind(".") :] not in kinds and kind_of(name) is None:
+                if name[-4:] not in usual and kind_of(name) is None:
                     listing.others += 1
                     continue
                 try:
                     found = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue  # deleted just now
-                files.append((name, found.st_mtime_ns, found.st_size, found.st_ino))
+                take((name, found.st_mtime_ns, found.st_size, found.st_ino))
             elif entry.is_dir(follow_symlinks=False):
                 if name.lower() not in _JUNK:
                     listing.folders.append(name)
@@ -188,36 +225,21 @@ def _list(opened: int, listing: Listing) -> None:
                 listing.links += 1
             else:
                 listing.others += 1
+    return files
 
 
-def _leave_out_long(folder: _Folder, listing: Listing) -> None:
+def _leave_out_long(folder: _Folder, listing: Listing, files: list[File]) -> list[File]:
     text, system = len(key_of(folder.rel_path).encode()), len(os.fsencode(folder.path))
     if text + NAME_BYTES <= PATH_BYTES and system + 256 <= SYSTEM_PATH_BYTES:
-        return
+        return files
     kept = [
         file
-        for file in listing.files
+        for file in files
         if text + len(to_text(file[0]).encode()) <= PATH_BYTES
         and system + 1 + len(os.fsencode(file[0])) <= SYSTEM_PATH_BYTES
     ]
-    listing.too_long += len(listing.files) - len(kept)
-    listing.files = kept
-
-
-def _digest(listing: Listing) -> bytes:
-    """Of all names, times, sizes and inodes: by columns, which costs little for each file."""
-    if not listing.files:
-        return b""
-    try:
-        names, *numbers = zip(*listing.files, strict=True)
-        columns = [array("q", column) for column in numbers]
-    except OverflowError:  # file systems have stranger numbers than the database
-        listing.files = [(file[0], *map(_fit, file[1:])) for file in listing.files]  # type: ignore[misc]
-        return _digest(listing)
-    state = blake2b("/".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
-    for column in columns:
-        state.update(column)
-    return state.digest()
+    listing.too_long += len(files) - len(kept)
+    return kept
 
 
 def _fit(number: int) -> int:
