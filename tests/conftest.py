@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from mediamill.db import file_lock
 from mediamill.db.connection import Database
-from mediamill.db.embedded import EmbeddedServer
+from mediamill.db.embedded import EmbeddedServer, stop_immediately
 from mediamill.db.migrate import upgrade
 
 os.environ.pop("COLUMNS", None)  # worker processes get one, and tables would be cut to its width
+
+PREFIX = "mediamill-tests-"
+MEMORY = "/dev/shm"
+ROOM_BYTES = 4 * 1024**3
+# What is lost only if the machine itself goes down may be lost here; databases are made quicker.
+SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "file_copy_method": "clone",
+    "max_wal_size": "'512MB'",
+}
 
 _numbers = itertools.count(1)
 _TEMPLATE = f"mediamill_template_{os.getpid()}"
@@ -30,22 +44,38 @@ def server_url() -> Iterator[str]:
     if given:
         yield given
         return
-    folder = Path(tempfile.mkdtemp(prefix="mediamill-tests-"))
+    folder = make_server_folder()
     use = EmbeddedServer(folder).start()
-    # What is lost only if the machine itself goes down may be lost here; databases are made quicker.
-    asyncio.run(
-        run_sql(
-            use.url,
-            "alter system set fsync = off",
-            "alter system set full_page_writes = off",
-            "select pg_reload_conf()",
-        )
-    )
+    settings = [f"alter system set {name} = {value}" for name, value in SETTINGS.items()]
+    asyncio.run(run_sql(use.url, *settings, "select pg_reload_conf()"))
     try:
         yield use.url
     finally:
         use.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_server_folder() -> Path:
+    """In memory if there is room: thousands of databases are made in it, each of hundreds of files."""
+    memory = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES
+    place = Path(MEMORY if memory else tempfile.gettempdir())
+    for leftover in place.glob(f"{PREFIX}*/postgres.use"):
+        with contextlib.suppress(OSError):
+            remove_unless_used(leftover.parent)
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+
+
+def remove_unless_used(folder: Path) -> None:
+    """The server of a run that was killed goes with its files; one that is just being made has not its lock yet."""
+    if time.time() - folder.stat().st_mtime < 600:
+        return
+    share = file_lock.open_lock(folder / "postgres.use")
+    try:
+        if file_lock.try_exclusive(share):
+            stop_immediately(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        file_lock.close_lock(share)
 
 
 def database_url(server_url: str, name: str) -> str:
@@ -75,7 +105,7 @@ def template_url(server_url: str) -> Iterator[str]:
 
 
 def clone_template(name: str) -> str:
-    """SQL for a database of that name, as the template is; copying its files is much quicker than logging them."""
+    """SQL for a database of that name, as the template is; cloning its files is much quicker than logging them."""
     return f"create database {name} template {_TEMPLATE} strategy file_copy"
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mediamill.api import inbox
 from mediamill.db.connection import Database
 from tests.api.remote_worker import Remote, register, shown, told
 from tests.api.serving import Served, serve
@@ -152,7 +153,10 @@ async def test_a_wrong_hash_is_refused_and_nothing_is_kept(served: Served, tmp_p
 
 
 @pytest.mark.spec("V8")
-async def test_a_length_that_lies_leaves_nothing(served: Served, tmp_path: Path) -> None:
+async def test_a_length_that_lies_leaves_nothing(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "SKIP_SECONDS", 0.2)
     worker, job = await claimed(served)
     before = files_of(tmp_path)
     line = f"/api/worker/jobs/{job['id']}/kept/a.txt?token={job['token']}"

@@ -70,6 +70,7 @@ async def test_jobs_of_a_killed_worker_run_again_soon_on_another(
 
 @pytest.mark.spec("E9", "E17")
 async def test_a_living_worker_of_another_machine_is_left_alone(mill: Mill) -> None:
+    mill.settings["MEDIAMILL_SESSION_GRACE_SECONDS"] = "1"
     await mill.enqueue("chaos.settled", range(2))
     elsewhere = await asyncpg.connect(mill.url)
     for name in ("living", "dead"):

@@ -308,7 +308,7 @@ async def test_a_fault_nobody_foresaw_ends_the_worker_with_its_flight_log_and_ha
 async def test_a_notification_wakes_an_idle_worker_long_before_its_poll(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(LocalHome, "poll_seconds", 3600.0)
     async with ground.working():
         for _ in range(3):
             job = await ground.add()
@@ -319,7 +319,7 @@ async def test_a_notification_wakes_an_idle_worker_long_before_its_poll(
 async def test_the_poll_finds_work_that_nobody_announced(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(LocalHome, "poll_seconds", 0.2)
     insert = (
         "insert into jobs (kind, pool, owner, priority, payload, max_attempts, state) "
         "values ('stage.work', 'default', 'o', 1, '{}', 3, 'queued') returning id"
@@ -333,7 +333,7 @@ async def test_the_poll_finds_work_that_nobody_announced(
 async def test_a_worker_whose_listening_session_is_cut_again_and_again_still_works(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(LocalHome, "poll_seconds", 0.5)
     cuts = 0
 
     async def cut_forever() -> None:
