@@ -9,11 +9,11 @@ from mediamill.search.find import search
 from mediamill.search.indexes import ensure_indexes
 from mediamill.search.model import QueryVector, Wanted
 from mediamill.search.nearest import nearest_of
-from mediamill.search.words import LIBRARY, MODEL, NEWEST, SAMPLE, SORT, SORTS, key, steps
+from mediamill.search.words import LIBRARY, MANY, MODEL, NEWEST, SAMPLE, SORT, SORTS, key, steps
 from tests.search.ground import MEANING, Ground, towards
 
 ROWS = 140_000
-MANY = 3_000
+HIDDEN = 3_000
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ async def crowd(ground: Ground) -> Ground:
         new,
         ROWS,
     )
+    await ground.value("analyze assets")
     return ground
 
 
@@ -57,14 +58,24 @@ async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:
     assert of_64 == pytest.approx(1 / 64, rel=0.5)
 
 
-def test_steps_go_from_the_newest_to_everything() -> None:
-    assert steps(0) == steps(20_000) == [None]
-    few, many = steps(1_000_000), steps(10_000_000)
-    assert few[-1] is many[-1] is None
-    assert few[0] == [key(NEWEST, 61), key(NEWEST, 60)]
-    assert [key(SAMPLE, 0)] in few
-    assert [key(SAMPLE, 1)] in many
-    assert len(many) <= 5
+def test_few_rows_are_read_at_once() -> None:
+    assert steps(10_000_000, 0) == [(0, None)]
+    assert steps(10_000_000, MANY) == [(MANY, None)]
+
+
+def test_of_many_rows_the_newest_are_asked_first_then_samples_then_all() -> None:
+    newest = [key(NEWEST, 610), key(NEWEST, 609)]
+    many, all_of_them = steps(10_000_000, 20_000), steps(10_000_000, 10_000_000)
+    assert many == [(0, newest), (312, [key(SAMPLE, 1)]), (2500, [key(SAMPLE, 0)]), (20_000, None)]
+    assert [ranges for _, ranges in all_of_them] == [newest, *([key(SAMPLE, n)] for n in (2, 1, 0)), None]
+
+
+async def test_a_phrase_is_looked_for_in_more_and_more_rows_until_it_is_found(crowd: Ground) -> None:
+    await crowd.value("update assets set search_vector = 'dog:1 bark:3' where id % 10 = 0 and id <> 9990")
+    await crowd.value("update assets set search_vector = 'dog:1 bark:2' where id = 9990")
+    await crowd.value("analyze assets")
+    assert await crowd.titles('"dog barks"') == ["9990"]
+    assert await crowd.titles('"barks dog"') == []
 
 
 @pytest.mark.spec("L12", "L14")
@@ -84,7 +95,7 @@ async def test_what_is_hidden_is_not_in_the_way_of_what_is_near(
         insert into search_vectors (model_id, library, asset_id, v)
         select m.id, $1, h.id, $3::text::halfvec from hidden h, ai_models m where m.name = $4""",
         gone,
-        MANY,
+        HIDDEN,
         nearest.vector_text(towards(0)),
         MEANING.name,
     )
@@ -132,4 +143,4 @@ async def test_a_plan_knows_its_values_however_often_it_is_made(ground: Ground) 
         )
     assert plans is not None
     assert plans["generic"] == 0
-    assert plans["custom"] >= 12 * 4
+    assert plans["custom"] >= 12

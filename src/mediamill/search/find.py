@@ -9,7 +9,7 @@ from asyncpg import QueryCanceledError
 
 from mediamill.db.connection import Connection
 from mediamill.errors import UnavailableError
-from mediamill.search.fuse import Row, fuse
+from mediamill.search.fuse import Fused, Row, fuse
 from mediamill.search.model import MOST_AFTER, Found, UnknownPlaceError, Wanted
 from mediamill.search.nearest import find_like, find_near
 from mediamill.search.show import show_page
@@ -41,16 +41,17 @@ async def _search(connection: Connection, wanted: Wanted) -> Found:
         narrow = await _narrow(connection, wanted)
         query, shown = await _read_words(connection, wanted.words)
         lists = await _lists(connection, wanted, narrow, query)
-        fused = fuse(await _visible(connection, lists, narrow))
-        page = fused[wanted.after : wanted.after + wanted.amount]
-        hits = await show_page(connection, page, shown)
+        fused = fuse(await _visible_entries(connection, lists, narrow))
+        end = wanted.after + wanted.amount
+        seen = await _first_visible(connection, fused, narrow, end + 1)
+        hits = await show_page(connection, seen[wanted.after : end], shown)
         await queries.set_down.row(connection)
-    end = wanted.after + wanted.amount
-    return Found(hits, end if end < len(fused) and end <= MOST_AFTER else None, tuple(lists))
+    return Found(hits, end if end < len(seen) and end <= MOST_AFTER else None, tuple(lists))
 
 
 async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
-    visible = {row["slug"]: row["number"] for row in await queries.visible_libraries.rows(connection)}
+    libraries = await queries.all_libraries.rows(connection)
+    visible = {row["slug"]: row["number"] for row in libraries if not row["is_hidden"]}
     if wanted.library is not None and wanted.library not in visible:
         raise UnknownPlaceError(f"there is no library {wanted.library[:100]!r}")
     numbers = visible.values() if wanted.library is None else [visible[wanted.library]]
@@ -65,6 +66,7 @@ async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
         since=wanted.since,
         until=wanted.until,
         tagger=tagger,
+        some_hidden=wanted.library is not None or len(visible) < len(libraries),
     )
 
 
@@ -123,15 +125,16 @@ async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> lis
     return [row for _, row in found[:amount]]
 
 
-async def _visible(
+async def _visible_entries(
     connection: Connection, lists: dict[str, list[Row]], narrow: Narrow
 ) -> dict[str, list[Row]]:
-    """Without what vanished, is in the trash, or does not pass the filters; entries with their subjects."""
-    rows = {row for ranked in lists.values() for row in ranked}
-    assets = await _visible_assets(connection, rows, narrow)
+    """Without entries that do not pass the filters; the others with their subjects."""
+    ids = {row.id for ranked in lists.values() for row in ranked if row.of == "entry"}
+    if not ids:
+        return lists
     entries = await queries.visible_entries.rows(
         connection,
-        ids=[row.id for row in rows if row.of == "entry"],
+        ids=list(ids),
         sources=list(narrow.sources),
         types=narrow.some_types,
         **narrow.dates,
@@ -142,16 +145,34 @@ async def _visible(
         return [
             Row(subjects[row.id], "entry", row.id) if row.of == "entry" else row
             for row in ranked
-            if (row.id in subjects if row.of == "entry" else row.subject in assets)
+            if row.of != "entry" or row.id in subjects
         ]
 
     return {way: seen(ranked) for way, ranked in lists.items()}
 
 
-async def _visible_assets(connection: Connection, rows: set[Row], narrow: Narrow) -> set[tuple[str, str]]:
+async def _first_visible(
+    connection: Connection, fused: Sequence[Fused], narrow: Narrow, amount: int
+) -> list[Fused]:
+    """The best, without assets that vanished, are in the trash, or do not pass the filters.
+
+    Looked at no further than it takes: each look is a row somewhere in a large table.
+    """
+    seen: list[Fused] = []
+    for begin in range(0, len(fused), 2 * amount):
+        some = fused[begin : begin + 2 * amount]
+        ids = [int(one.subject[1]) for one in some if one.subject[0] == "asset"]
+        visible = await _visible_assets(connection, ids, narrow) if ids else set()
+        seen += [one for one in some if one.subject[0] != "asset" or one.subject in visible]
+        if len(seen) >= amount:
+            break
+    return seen
+
+
+async def _visible_assets(connection: Connection, ids: list[int], narrow: Narrow) -> set[tuple[str, str]]:
     found = await queries.visible_assets.rows(
         connection,
-        ids=list({int(row.subject[1]) for row in rows if row.of != "entry"}),
+        ids=ids,
         libraries=list(narrow.libraries or ()),
         types=narrow.some_types,
         tagger=narrow.tagger,

@@ -91,8 +91,9 @@ select case when numnode(english) > 0 then english else simple end::text as quer
 from (select websearch_to_tsquery('english', folded(:words)) as english,
     websearch_to_tsquery('simple', folded(:words)) as simple) q;
 
--- name: visible_libraries
-select number, slug from libraries where deleted_at is null order by number;
+-- name: all_libraries
+-- Those in the trash are not seen.
+select number, slug, deleted_at is not null as is_hidden from libraries order by number;
 
 -- name: newest_ids
 select coalesce((select max(id) from assets), 0) as asset, coalesce((select max(id) from video_scenes), 0) as scene,

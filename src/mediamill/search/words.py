@@ -1,13 +1,15 @@
-"""Finding by words, at the same cost in twenty thousand rows and in ten million.
+"""Finding by words, at about the same cost in twenty thousand rows and in ten million.
 
-A common word is in a million rows, and an index of words reads all of them. So the newest are asked first, then a
-sample that is spread over everything, then one that is eight times as large, and so on to all; whoever has found enough
-stops. A rare word comes to the end, but costs little there. The index knows of each row to which of these it belongs,
-and its library, type and model (the SQL function search_keys), so that what is filtered out is not read either.
+A common word is in a million rows, and an index of words reads all of them. So in a large table the planner is asked
+first how many rows there may be. Few are read at once. Of many, the newest are asked first, then a sample that is
+spread over everything and large enough for a page or more, then one that is eight times as large, and so on to all;
+whoever has found enough stops. The index knows of each row to which of these it belongs, and its library, type and
+model (the SQL function search_keys), so that what is filtered out is not read either.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -24,13 +26,15 @@ from mediamill.search.fuse import Row
 from mediamill.search.store import queries
 
 ENOUGH = 200  # to look no further
+ENOUGH_OF_MANY = 30  # to look no further if that means to look at many
+MANY = 2_000  # rows that have the words: of so many or fewer, all are looked at
 MOST_FOUND = 500  # of one step, the best
-MOST_RANKED = 2000  # of one step
+MOST_RANKED = 1000  # of one step
 NEWEST_SHIFT = 14  # the newest 16,384 ids, and the block before
+SMALL = 4 << NEWEST_SHIFT  # rows of a table that is asked at once
 # As search_keys has them: what a key is about is in its last three bits.
 NEWEST, SAMPLE, LIBRARY, MODEL, SORT = range(5)
 SAMPLES = ((512, 2), (64, 1), (8, 0))  # one row in so many, and the key's value
-SAMPLE_ROWS = 16_000  # a sample of fewer is not worth asking
 MOST_LIBRARIES = 200
 _RUN = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]{2,}")  # as the SQL function folded has them
 SORTS = {"image": 1, "video": 2, "message": 3, "file": 4}
@@ -49,6 +53,7 @@ class Narrow:
     since: datetime | None
     until: datetime | None
     tagger: int | None
+    some_hidden: bool = True  # there are libraries that may not be seen, or are not asked for
 
     @property
     def dates(self) -> dict[str, Any]:
@@ -73,6 +78,8 @@ async def find_words(connection: Connection, query: str, narrow: Narrow) -> list
     assert newest is not None
     found: list[tuple[float, int, int, Row]] = []
     for of, statement, given in _tables(narrow):
+        if not newest[of]:
+            continue
         for row in await _widen(connection, statement, newest[of], {**given, "query": query}):
             subject = (row["source"], row["subject"]) if of == "entry" else ("asset", str(row["asset_id"]))
             whole = row["id"] if of == "entry" else row["asset_id"]
@@ -86,7 +93,7 @@ def _tables(narrow: Narrow) -> Iterator[tuple[str, Query, dict[str, Any]]]:
     if narrow.libraries is not None:
         types = [name for name in narrow.types if name in ("image", "video")]
         given = {
-            "libraries": _library_keys(narrow.libraries),
+            "libraries": _library_keys(narrow.libraries) if narrow.some_hidden else None,
             "models": models,
             **narrow.dates,
         }
@@ -110,27 +117,40 @@ def _library_keys(numbers: tuple[int, ...]) -> list[int] | None:
 
 
 async def _widen(connection: Connection, statement: Query, newest: int, given: dict[str, Any]) -> list[Any]:
-    """From the newest to everything, until there is enough. What takes too long is left with what was found before."""
+    """Step by step, until there is enough. What takes too long is left with what was found before."""
     found: dict[int, Any] = {}
     with suppress(QueryCanceledError):
-        for ranges in steps(newest):
-            async with connection.transaction():
+        async with connection.transaction():
+            expected = await _expect(connection, statement, given) if newest > SMALL else 0
+            for rows_behind, ranges in steps(newest, expected):
+                if len(found) >= (ENOUGH_OF_MANY if rows_behind > MANY else ENOUGH):
+                    break
                 rows = await statement.rows(
                     connection, **given, ranges=ranges, most=MOST_RANKED, amount=MOST_FOUND
                 )
-            found |= {row["id"]: row for row in rows}
-            if len(found) >= ENOUGH:
-                break
+                found |= {row["id"]: row for row in rows}
     return list(found.values())
 
 
-def steps(newest: int) -> list[list[int] | None]:
-    """Which rows to ask, one after the other; None: all. A small table is asked at once."""
+async def _expect(connection: Connection, statement: Query, given: dict[str, Any]) -> int:
+    """How many rows have the words and pass the filters, as the planner thinks; of a phrase, those with its words."""
+    explain = Query(statement.name, f"explain (format json) {statement.sql}", statement.parameters)
+    text = await explain.value(connection, **given, ranges=None, most=MOST_RANKED, amount=MOST_FOUND)
+    node = json.loads(text)[0]["Plan"]
+    while "Relation Name" not in node and node.get("Plans"):
+        node = node["Plans"][0]
+    return int(node["Plan Rows"])
+
+
+def steps(newest: int, expected: int) -> list[tuple[int, list[int] | None]]:
+    """Which rows to ask, one after the other, and how many of them may have the words; None: all of the table."""
+    if expected <= MANY:
+        return [(expected, None)]
     block = newest >> NEWEST_SHIFT
-    if newest <= 4 << NEWEST_SHIFT:
-        return [None]
-    samples = [[key(SAMPLE, value)] for share, value in SAMPLES if newest // share >= SAMPLE_ROWS]
-    return [[key(NEWEST, block), key(NEWEST, block - 1)], *samples, None]
+    samples = [
+        (expected // share, [key(SAMPLE, value)]) for share, value in SAMPLES if expected // share >= ENOUGH
+    ]
+    return [(0, [key(NEWEST, block), key(NEWEST, block - 1)]), *samples, (expected, None)]
 
 
 def key(about: int, value: int) -> int:
