@@ -23,12 +23,13 @@ Plans = dict[tuple[int, str], str]  # by the number of the case and the way of p
 
 @dataclass(frozen=True)
 class Case:
-    """A statement, what it is given, and how many rows it may look at."""
+    """A statement, what it is given, and how many rows it may look at. `after`: what its transaction begins with."""
 
     query: Query
     given: dict[str, Any]
     examines: int
     name: str = ""
+    after: str = "select"
 
 
 def each(cases: Sequence[Case]) -> pytest.MarkDecorator:
@@ -67,6 +68,7 @@ async def _explain(url: str, fill: Sequence[str], tables: Sequence[str], cases: 
             await connection.execute(f"prepare measured as {case.query.sql.rstrip().rstrip(';')}")
             transaction = connection.transaction()
             await transaction.start()
+            await connection.execute(case.after)
             plans[number, mode] = await connection.fetchval(
                 f"explain (analyze, timing off, costs off, format json) {execute}"
             )
