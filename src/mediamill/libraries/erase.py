@@ -1,4 +1,5 @@
-"""Out of the trash, for good: batch by batch, a commit after each, and after each as long a rest as it took.
+"""Out of the trash, for good: batch by batch, a commit after each. A batch is erased slice by slice, and after each
+slice there is a rest of twice the time it took: whoever searches meanwhile shares the machine with one slice at most.
 
 A library is marked first: from then on it cannot be restored, and whoever comes goes on erasing it, be it the command
 that asked for it or a server. Every batch holds the library's row: two that erase it take turns. Assets that a job is
@@ -12,11 +13,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from asyncpg import LockNotAvailableError, Record
 
 from mediamill.db.connection import LOST, Connection, Database
+from mediamill.db.queries import Query
 from mediamill.engine.dead import list_dead, purge_dead
 from mediamill.engine.hold import forget_owner
 from mediamill.libraries.look import lock_library
@@ -28,9 +29,10 @@ from mediamill.staging.kept import forget_kept
 log = logging.getLogger(__name__)
 
 BATCH = 5_000
+SLICE = 500
 LOOK_SECONDS = 2.0
 QUIET_SECONDS = 10.0
-REST_LEAST_SECONDS, REST_MOST_SECONDS = 0.01, 2.0
+REST_FACTOR, REST_LEAST_SECONDS, REST_MOST_SECONDS = 2, 0.01, 2.0
 
 
 @dataclass(slots=True)
@@ -140,21 +142,27 @@ class _Eraser:
 
     async def _erase_assets(self, ids: list[int]) -> None:
         """What hangs on them first, since that may be a hundred times as much."""
-        for statement in (queries.erase_vectors, queries.erase_scenes, queries.erase_frames):
+        await self._erase_parts(ids, queries.pick_vectors, queries.erase_vectors)
+        self._erased.moments += await self._erase_parts(ids, queries.pick_scenes, queries.erase_scenes)
+        self._erased.moments += await self._erase_parts(ids, queries.pick_frames, queries.erase_frames)
 
-            async def erase(connection: Connection, statement: Any = statement) -> int:
-                return int(await statement.run(connection, ids=ids, batch=BATCH))
+        async def erase(connection: Connection) -> int:
+            async def erase_some(some: list[int]) -> int:
+                gone = await queries.erase_assets.rows(connection, ids=some, library=self._number)
+                await forget_kept(connection, [row["job_id"] for row in gone if row["job_id"] is not None])
+                return len(gone)
 
-            count = await self._until_none(erase)
-            self._erased.moments += 0 if statement is queries.erase_vectors else count
+            return await _by_slices(ids, erase_some)
 
-        async def erase_rows(connection: Connection) -> int:
-            gone = await queries.erase_assets.rows(connection, ids=ids, library=self._number)
-            await forget_kept(connection, [row["job_id"] for row in gone if row["job_id"] is not None])
-            return len(gone)
-
-        self._erased.assets += await self._in_turn(erase_rows)
+        self._erased.assets += await self._in_turn(erase)
         self._tell(self._erased)
+
+    async def _erase_parts(self, assets: list[int], pick: Query, erase: Query) -> int:
+        async def erase_batch(connection: Connection) -> int:
+            ids = [row["id"] for row in await pick.rows(connection, assets=assets, batch=BATCH)]
+            return await _by_slices(ids, lambda some: erase.run(connection, ids=some))
+
+        return await self._until_none(erase_batch)
 
     async def _erase_folders(self, connection: Connection) -> int:
         return await queries.erase_folders.run(connection, library=self._number, batch=BATCH)
@@ -180,9 +188,8 @@ class _Eraser:
         return total
 
     async def _in_turn(self, step: Callable[[Connection], Awaitable[int]]) -> int:
-        """One transaction, for which the library's row is held; then a rest for the sake of others."""
+        """One transaction, for which the library's row is held."""
         while True:
-            began = time.monotonic()
             try:
                 async with self._database.transaction() as connection:
                     await queries.be_gentle.run(connection)
@@ -191,6 +198,15 @@ class _Eraser:
                     return await step(connection)
             except LockNotAvailableError:
                 log.debug("library %d: somebody else is at it; again", self._number)
-            finally:
-                took = time.monotonic() - began
-                await asyncio.sleep(min(max(took, REST_LEAST_SECONDS), REST_MOST_SECONDS))
+                await asyncio.sleep(REST_LEAST_SECONDS)
+
+
+async def _by_slices(ids: list[int], erase: Callable[[list[int]], Awaitable[int]]) -> int:
+    """How many were erased; with a rest after each slice for the sake of others."""
+    total = 0
+    for begin in range(0, len(ids), SLICE):
+        began = time.monotonic()
+        total += await erase(ids[begin : begin + SLICE])
+        rest = REST_FACTOR * (time.monotonic() - began)
+        await asyncio.sleep(min(max(rest, REST_LEAST_SECONDS), REST_MOST_SECONDS))
+    return total

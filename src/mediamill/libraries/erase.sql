@@ -24,17 +24,23 @@ update libraries set erasing_at = now() where number = :number and erasing_at is
 -- In the order of an index, and from where the last batch ended: rows that are just gone are not passed again.
 select id, rel_path from assets where library = :library and rel_path > :after order by rel_path limit :batch;
 
+-- name: pick_vectors
+select id from search_vectors where asset_id = any (:assets::bigint[]) limit :batch;
+
 -- name: erase_vectors!
-delete from search_vectors where id = any (array(
-    select id from search_vectors where asset_id = any (:ids::bigint[]) limit :batch));
+delete from search_vectors where id = any (:ids::bigint[]);
+
+-- name: pick_scenes
+select id from video_scenes where asset_id = any (:assets::bigint[]) limit :batch;
 
 -- name: erase_scenes!
-delete from video_scenes where id = any (array(
-    select id from video_scenes where asset_id = any (:ids::bigint[]) limit :batch));
+delete from video_scenes where id = any (:ids::bigint[]);
+
+-- name: pick_frames
+select id from video_frames where asset_id = any (:assets::bigint[]) limit :batch;
 
 -- name: erase_frames!
-delete from video_frames where id = any (array(
-    select id from video_frames where asset_id = any (:ids::bigint[]) limit :batch));
+delete from video_frames where id = any (:ids::bigint[]);
 
 -- name: erase_assets
 -- SKIP LOCKED: an asset whose job is being settled is left for the next round. What was added to the others since goes
