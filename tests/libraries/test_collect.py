@@ -177,6 +177,16 @@ async def test_files_that_vanished_long_ago_are_forgotten_with_all_that_was_know
     assert collected == Collected(looked_at=5, folders=2)
 
 
+async def test_what_a_scan_may_just_have_found_again_is_not_forgotten(ground: Ground) -> None:
+    """It has read the row and is about to write; it holds the library meanwhile."""
+    await ground.library(images=1)
+    await ground.run("update assets set vanished_at = now() - interval '1 year'")
+    async with ground.database.transaction() as connection:
+        await connection.execute("select from libraries for update")
+        assert await forget_vanished(ground.database, 30) == 0
+    assert await forget_vanished(ground.database, 30) == 1
+
+
 @pytest.mark.spec("L16")
 async def test_a_folder_of_a_job_that_was_thrown_away_goes(ground: Ground) -> None:
     number = await ground.library(images=1)

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.engine.model import Moved
 from mediamill.libraries import scan as scan_module
-from mediamill.libraries.model import UnknownLibraryError
+from mediamill.libraries.jobs import give_up
+from mediamill.libraries.look import show_library
+from mediamill.libraries.model import IMAGE, UnknownLibraryError
 from mediamill.libraries.scan_model import (
     LibraryPausedError,
     ScanBusyError,
@@ -22,6 +25,8 @@ from mediamill.libraries.scan_model import (
     ScanLostError,
 )
 from mediamill.libraries.walk import Listing, walk
+from mediamill.media.errors import MissingMediaError
+from mediamill.processors.library.source import open_file
 from mediamill.settings import Settings
 from tests.libraries.scan_ground import Tree
 from tests.libraries.test_walk import ODD_NAMES
@@ -64,6 +69,13 @@ async def test_a_first_scan_finds_everything_and_all_of_it_waits(tree: Tree) -> 
     library = await tree.library()
     assert (library["scan_status"], library["scan_at"], library["scan_error"]) == ("idle", None, None)
     assert library["scanned_at"] is not None
+
+
+async def test_what_is_told_of_a_scan_is_counts_and_nothing_else(tree: Tree) -> None:
+    tree.write("a.jpg")
+    counts = await tree.scan()
+    async with tree.database.connection() as connection:
+        assert (await show_library(connection, tree.slug))["scan_counts"] == counts.as_dict()
 
 
 @pytest.mark.spec("L3")
@@ -144,6 +156,31 @@ async def test_one_that_failed_while_it_was_away_is_tried_again_when_it_is_back(
     assert counted(await tree.scan()) == {"back": 1}
     back = (await tree.assets())["a.jpg"]
     assert (back["status"], back["retry_count"]) == ("pending", 0)
+
+
+@pytest.mark.spec("L3")
+async def test_a_file_that_a_job_did_not_find_is_tried_again_when_a_scan_finds_it(tree: Tree) -> None:
+    """A disk inside the library was away for a while: nothing about its folders is other than before."""
+    tree.write("a.jpg", "b.jpg")
+    await tree.scan()
+    missing = _missing(tree.root / "nothing")
+    await tree.sql("update assets set status = 'failed', error = 'x', error_code = 'proxy_failed'")
+    await tree.sql("update assets set job_id = 5, status = 'pending' where rel_path = 'a.jpg'")
+    id_ = (await tree.assets())["a.jpg"]["id"]
+    async with tree.database.transaction() as connection:
+        moved = Moved(5, IMAGE, "library:1", str(id_), 1, {}, error=missing, reason="permanent")
+        await give_up(connection, [moved])
+    assert (await tree.assets())["a.jpg"]["status"] == "failed"
+    assert counted(await tree.scan()) == {}
+    found = await tree.assets()
+    assert (found["a.jpg"]["status"], found["a.jpg"]["error"]) == ("pending", None)
+    assert found["b.jpg"]["status"] == "failed"
+
+
+def _missing(path: Path) -> str:
+    with pytest.raises(MissingMediaError) as missing, open_file(path):
+        pass
+    return str(missing.value)
 
 
 @pytest.mark.spec("L3")

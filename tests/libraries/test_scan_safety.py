@@ -157,3 +157,18 @@ async def test_a_folder_that_cannot_be_read_is_left_alone_with_all_that_is_in_it
     (tree.root / "locked/one.jpg").unlink()
     assert counted(await tree.scan()) == {"vanished": 1}
     assert await tree.known() == tree.there()
+
+
+async def test_a_root_in_mediamills_own_data_folder_is_refused_by_whatever_name(
+    tree: Tree, tmp_path: Path
+) -> None:
+    """Else previews would be made of previews, and previews of those."""
+    own, link = tmp_path / "data" / "libraries", tmp_path / "link"
+    own.mkdir(parents=True)
+    (own / "preview.webp").write_bytes(b"x")
+    link.symlink_to(own)
+    for place in (tmp_path / "data", own, link):
+        await tree.sql("update libraries set absolute_path = $1", str(place))
+        with pytest.raises(ScanRefusedError, match="own data folder"):
+            await tree.scan()
+    assert await tree.assets() == {}

@@ -167,7 +167,7 @@ async def _list_by_time(
     if before:
         rows.reverse()
     return {
-        "assets": [_plain(row) for row in rows],
+        "assets": await _show_page(connection, rows),
         "next": _place_of(rows[-1]) if rows and (more or before) else None,
         "previous": _place_of(rows[0]) if rows and not vanished and (after or (before and more)) else None,
     }
@@ -185,10 +185,16 @@ async def _list_by_path(
     else:
         end = await queries.walked_to.value(connection, library=wanted["library"], path=path, walk=WALK)
     return {
-        "assets": [_plain(row) for row in rows[:amount]],
+        "assets": await _show_page(connection, rows[:amount]),
         "next": write_path(end) if end is not None else None,
         "previous": None,
     }
+
+
+async def _show_page(connection: Connection, rows: Sequence[Record]) -> list[dict[str, Any]]:
+    """What was erased in this moment is left out."""
+    page = await queries.show_page.rows(connection, ids=[row["id"] for row in rows])
+    return [_plain(row) for row in page]
 
 
 async def _neighbours(connection: Connection, row: Record) -> dict[str, int | None]:

@@ -1,50 +1,46 @@
 -- Assets, looked at: lists, one with all there is of it, months.
 
+-- Lists are of ids, in their order; what is seen of a page is read by show_page.
+
 -- name: list_older
 -- A page from a place on, newest first. Each type and status is a stretch of the index of its own; so few of each are
 -- read, and the page is taken from those. Flat, however many assets there are.
-select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
-    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
-from (
-    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
-        lateral (select id, shown_at from assets
-            where library = :library and type = t.type and status = s.status and vanished_at is null
-                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
-                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
-            order by shown_at desc, id desc limit :amount) m
-    order by m.shown_at desc, m.id desc limit :amount) page
-join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
+select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+    lateral (select id, shown_at from assets
+        where library = :library and type = t.type and status = s.status and vanished_at is null
+            and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+            and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+        order by shown_at desc, id desc limit :amount) m
+order by m.shown_at desc, m.id desc limit :amount;
 
 -- name: list_newer
 -- The page before a place: the nearest ones, the nearest first.
-select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
-    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
-from (
-    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
-        lateral (select id, shown_at from assets
-            where library = :library and type = t.type and status = s.status and vanished_at is null
-                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
-                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
-            order by shown_at, id limit :amount) m
-    order by m.shown_at, m.id limit :amount) page
-join assets a on a.id = page.id order by page.shown_at, page.id;
+select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+    lateral (select id, shown_at from assets
+        where library = :library and type = t.type and status = s.status and vanished_at is null
+            and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+            and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
+        order by shown_at, id limit :amount) m
+order by m.shown_at, m.id limit :amount;
 
 -- name: list_vanished
-select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
-    description, retry_count, error, tags_model_id, vanished_at
-from assets
+select id, shown_at from assets
 where library = :library and vanished_at is not null and type = any (:types::text[]) and status = any (:statuses::text[])
     and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
 order by shown_at desc, id desc limit :amount;
 
 -- name: list_by_path
 -- So many of the next paths, and of them those that are asked for: what one page costs is bounded, so it may be short.
-select * from (
-    select id, rel_path, type, status, shown_at, size, width, height, duration_seconds, output, video_preview_path,
-        description, retry_count, error, tags_model_id, vanished_at
+select id, rel_path from (
+    select id, rel_path, type, status, vanished_at
     from assets where library = :library and rel_path > :path order by rel_path limit :walk) walked
 where type = any (:types::text[]) and status = any (:statuses::text[])
     and (vanished_at is not null) = :vanished limit :amount;
+
+-- name: show_page
+select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
+    a.video_preview_path, a.description, a.retry_count, a.error, a.tags_model_id, a.vanished_at
+from unnest(:ids::bigint[]) with ordinality as page (id, place) join assets a on a.id = page.id order by page.place;
 
 -- name: walked_to
 -- Where that walk ended, if there is more behind it.
@@ -77,13 +73,15 @@ select a.id, a.library, a.rel_path, a.type, a.status, a.output, a.size, a.mtime_
 from assets a join libraries l on l.number = a.library and l.deleted_at is null where a.id = :id;
 
 -- name: retry_asset
--- What failed waits again, as if it had never been tried.
-update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+-- What failed waits again, as if it had never been tried; for a tagger, if all but that was done: no file is read twice.
+update assets set status = case error_code when 'tag_failed' then 'proxied' else 'pending' end, retry_count = 0, error = null,
+    error_code = null, job_id = null
 where id = :id and status in ('failed', 'poisoned') returning id;
 
 -- name: retry_failed
 -- So many at a time; one that is being looked at is left for the next time.
-update assets set status = 'pending', retry_count = 0, error = null, error_code = null, job_id = null
+update assets set status = case error_code when 'tag_failed' then 'proxied' else 'pending' end, retry_count = 0, error = null,
+    error_code = null, job_id = null
 where id in (select id from assets where library = :library and type = any ('{image,video}'::text[])
     and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked)
 returning id;

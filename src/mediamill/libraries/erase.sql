@@ -69,11 +69,12 @@ where not exists (select from jobs j where j.id = f.job_id)
     and not exists (select from assets a where a.id = f.id and a.output = f.output);
 
 -- name: forget_vanished
--- Not of libraries in the trash, which could be restored. A file that was found again meanwhile is not gone.
+-- Not of libraries in the trash, which could be restored. A scan that has just found the file again has read its row, and
+-- holds the library until it has written: what it holds is left for the next time.
 delete from assets where id = any (array(
     select a.id from assets a join libraries l on l.number = a.library and l.deleted_at is null
-    where a.vanished_at < now() - make_interval(days => :days) limit :batch for update of a skip locked))
-    and vanished_at is not null
+    where a.vanished_at < now() - make_interval(days => :days)
+    limit :batch for update of a skip locked for share of l skip locked))
 returning job_id;
 
 -- name: invalidate_videos
