@@ -137,6 +137,7 @@ async def test_a_source_that_is_gone_a_link_or_not_mounted_is_said_to_be(
     served: Served, ground: Ground, tmp_path: Path
 ) -> None:
     await ground.library(images=1)
+    (ground.root / "Photos" / "other.jpg").write_bytes(b"x")  # an empty folder would look like a mount that is away
     gone = await served.client.get("/api/assets/1/source")
     assert (gone.status_code, gone.json()["code"]) == (404, "no_such_file")
     await put_source(ground, b"link.jpg", b"x")

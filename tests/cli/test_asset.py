@@ -124,3 +124,20 @@ async def test_what_failed_is_tried_again(mediamill: Mediamill, ground: Ground) 
     assert await ground.counts("assets where status = 'pending' and retry_count = 0") == [4]
     nothing = await mediamill("asset", "retry")
     assert (nothing.code, "name ids, or --all-failed SLUG" in nothing.err) == (1, True)
+
+
+FAILS_AT_ONCE = """
+create sequence tries;
+create function fail_at_once() returns trigger language plpgsql as
+$$ begin if nextval('tries') <= 30 then new.status = 'failed'; end if; return new; end $$;
+create trigger fail_at_once before update on assets for each row execute function fail_at_once()
+"""
+
+
+async def test_what_fails_again_at_once_is_not_tried_for_ever(mediamill: Mediamill, ground: Ground) -> None:
+    """As if workers were as quick as the command, ten times."""
+    await ground.library(images=3)
+    await ground.run("update assets set status = 'failed'")
+    await ground.run(FAILS_AT_ONCE)
+    told = await mediamill("asset", "retry", "--all-failed", "photos", "--json")
+    assert told.json["retried"] == 3

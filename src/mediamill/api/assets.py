@@ -15,6 +15,7 @@ from mediamill.api.guard import is_loopback
 from mediamill.api.library_shapes import AssetOut
 from mediamill.api.video_files import OTHER, SENT, YEAR_SECONDS, attachment
 from mediamill.libraries import assets
+from mediamill.media.source_file import is_at
 from mediamill.staging.file_names import shown
 from mediamill.staging.inputs import BadFileReferenceError, RootAwayError, find_inside
 
@@ -94,7 +95,7 @@ async def send_source(request: Request, deps: Wired, asset_id: Id) -> Response:
 
 async def _open_source(root: str, inside: str) -> int | None:
     """A folder on a network may not answer; what is opened after nobody waits any more is closed again."""
-    opening = asyncio.ensure_future(asyncio.to_thread(lambda: open_plain(find_inside(root, inside))))
+    opening = asyncio.ensure_future(asyncio.to_thread(_open_inside, root, inside))
     try:
         async with asyncio.timeout(REACH_SECONDS):
             return await asyncio.shield(opening)
@@ -106,6 +107,15 @@ async def _open_source(root: str, inside: str) -> int | None:
     except TimeoutError:
         opening.add_done_callback(_close_late)
         raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library") from None
+
+
+def _open_inside(root: str, inside: str) -> int | None:
+    path = find_inside(root, inside)
+    descriptor = open_plain(path)
+    if descriptor is not None and not is_at(descriptor, path):
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _close_late(opening: asyncio.Future[int | None]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from mediamill.api.deps import Wired
+from mediamill.api.deps import Deps, Wired
 from mediamill.api.library_shapes import (
     AssetsOut,
     AssetStatus,
@@ -20,6 +21,7 @@ from mediamill.api.library_shapes import (
     TaggerIn,
     TimelineOut,
 )
+from mediamill.db.connection import Connection
 from mediamill.errors import UnavailableError
 from mediamill.libraries import add, assets, edit, look, trash
 from mediamill.libraries.model import SLUG_CHARACTERS
@@ -84,17 +86,13 @@ async def edit_library(deps: Wired, slug: Slug, facts: LibraryEdit) -> dict[str,
 @router.delete("/{slug}", response_model=LibraryOut)
 async def remove_library(deps: Wired, slug: Slug) -> dict[str, Any]:
     """To the trash: everything of it is hidden at once, nothing is deleted, and all can be restored."""
-    async with deps.database.transaction() as connection:
-        await trash.remove_library(connection, slug)
-        return await look.show_library(connection, slug, trash=True)
+    return await _move(deps, slug, trash.remove_library)
 
 
 @router.post("/{slug}/restore", response_model=LibraryOut)
 async def restore_library(deps: Wired, slug: Slug) -> dict[str, Any]:
     """Back from the trash, with everything that was in it."""
-    async with deps.database.transaction() as connection:
-        await trash.restore_library(connection, slug)
-        return await look.show_library(connection, slug)
+    return await _move(deps, slug, trash.restore_library)
 
 
 @router.post("/{slug}/scan", status_code=202, response_model=LibraryOut)
@@ -108,17 +106,13 @@ async def scan_library(deps: Wired, slug: Slug) -> dict[str, Any]:
 @router.post("/{slug}/pause", response_model=LibraryOut)
 async def pause_library(deps: Wired, slug: Slug) -> dict[str, Any]:
     """What runs is finished; nothing else begins."""
-    async with deps.database.transaction() as connection:
-        await edit.pause_library(connection, slug)
-        return await look.show_library(connection, slug)
+    return await _move(deps, slug, edit.pause_library)
 
 
 @router.post("/{slug}/resume", response_model=LibraryOut)
 async def resume_library(deps: Wired, slug: Slug) -> dict[str, Any]:
     """It goes on where it was."""
-    async with deps.database.transaction() as connection:
-        await edit.resume_library(connection, slug)
-        return await look.show_library(connection, slug)
+    return await _move(deps, slug, edit.resume_library)
 
 
 @router.post("/{slug}/tagger", response_model=LibraryOut)
@@ -172,6 +166,13 @@ async def show_timeline(deps: Wired, slug: Slug) -> dict[str, Any]:
     """How many assets are of which month; of a large library it may be a minute old."""
     async with deps.database.transaction() as connection:
         return {"months": await timeline(connection, slug)}
+
+
+async def _move(deps: Deps, slug: str, verb: Callable[[Connection, str], Awaitable[None]]) -> dict[str, Any]:
+    """What needs nothing but the library; as it is then, be it in the trash."""
+    async with deps.database.transaction() as connection:
+        await verb(connection, slug)
+        return await look.show_library(connection, slug, trash=True)
 
 
 async def _reach(path: str) -> None:

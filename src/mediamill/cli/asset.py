@@ -184,12 +184,12 @@ async def _retry(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
 
 
 async def _retry_all(app: App, slug: str) -> tuple[int, list[MediamillError]]:
-    from mediamill.libraries.assets import retry_failed
+    """Until fewer than a batch are left: what fails again meanwhile is not tried for ever."""
+    from mediamill.libraries.assets import RETRIED_AT_ONCE, retry_failed
 
-    retried = 0
-    while True:
+    retried, some = 0, RETRIED_AT_ONCE
+    while some == RETRIED_AT_ONCE:
         async with app.database.transaction() as connection:
             some = await retry_failed(connection, slug)
         retried += some
-        if some == 0:
-            return retried, []
+    return retried, []

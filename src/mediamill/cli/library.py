@@ -213,54 +213,44 @@ def choose_tagger(
 @app.command("pause", epilog=examples("mediamill library pause photos"))
 def pause_library(slug: Slug, json: Json = False) -> None:
     """Stop all work for a library: what runs is finished, nothing else begins."""
+    from mediamill.libraries.edit import pause_library
 
-    async def pause(_app: App, connection: Connection) -> str:
-        from mediamill.libraries.edit import pause_library
-
-        await pause_library(connection, slug)
-        return slug
-
-    _tell(_do(pause), "is paused", json)
+    _tell(_move(pause_library, slug), "is paused", json)
 
 
 @app.command("resume", epilog=examples("mediamill library resume photos"))
 def resume_library(slug: Slug, json: Json = False) -> None:
     """Go on with a library that was paused."""
+    from mediamill.libraries.edit import resume_library
 
-    async def resume(_app: App, connection: Connection) -> str:
-        from mediamill.libraries.edit import resume_library
-
-        await resume_library(connection, slug)
-        return slug
-
-    _tell(_do(resume), "goes on", json)
+    _tell(_move(resume_library, slug), "goes on", json)
 
 
 @app.command("remove", epilog=examples("mediamill library remove photos"))
 def remove_library(slug: Slug, json: Json = False) -> None:
     """Put a library into the trash: all of it is hidden at once, and can be restored. Its folder is not touched."""
-
-    async def remove(_app: App, connection: Connection) -> str:
-        from mediamill.libraries.trash import remove_library
-
-        await remove_library(connection, slug)
-        return slug
+    from mediamill.libraries.trash import remove_library
 
     again = f"back: mediamill library restore {slug}; for good: mediamill trash empty {slug}"
-    _tell(_do(remove), f"is in the trash; {again}", json)
+    _tell(_move(remove_library, slug), f"is in the trash; {again}", json)
 
 
 @app.command("restore", epilog=examples("mediamill library restore photos"))
 def restore_library(slug: Slug, json: Json = False) -> None:
     """Bring a library back from the trash, with everything that was in it."""
+    from mediamill.libraries.trash import restore_library
 
-    async def restore(_app: App, connection: Connection) -> str:
-        from mediamill.libraries.trash import restore_library
+    _tell(_move(restore_library, slug), "is back", json)
 
-        await restore_library(connection, slug)
+
+def _move(verb: Callable[[Connection, str], Awaitable[None]], slug: str) -> dict[str, Any]:
+    """What needs nothing but the library."""
+
+    async def move(_app: App, connection: Connection) -> str:
+        await verb(connection, slug)
         return slug
 
-    _tell(_do(restore), "is back", json)
+    return _do(move)
 
 
 def _do(verb: Verb) -> dict[str, Any]:

@@ -170,6 +170,17 @@ def test_a_torn_photo_is_used_as_far_as_it_goes_and_that_is_said(tmp_path: Path)
     assert result["facts"]["truncated"] is True
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells where an open file is")
+def test_a_folder_that_has_become_a_link_since_it_was_looked_at_is_not_followed(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    Image.new("RGB", (40, 30), "red").save(private / "photo.jpg")
+    (tmp_path / "album").symlink_to(private)
+    with pytest.raises(MissingMediaError, match="a link stands in the way"):
+        look(tmp_path / "album" / "photo.jpg")
+    assert look(private / "photo.jpg")["width"] == 40
+
+
 def test_what_is_no_image_is_refused_for_good_with_the_reason(tmp_path: Path) -> None:
     film = make_film(tmp_path / "film.jpg", "mp4", "libx264")
     with pytest.raises(UnsupportedMediaError, match="no image: it is video/mp4"):
