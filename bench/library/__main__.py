@@ -45,12 +45,12 @@ class Sizes:
     small_vectors: int = 20_000
     vectors: int = 100_000
     rounds: int = 200
-    scan_folders: int = 2_000
-    scan_rounds: int = 3
+    worked_rounds: int = 3  # of scans and images
     shrink: float = 1.0  # of how long searches are watched while a library is erased
+    quick: bool = False
 
 
-QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 200, 1, 0.2)
+QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 1, 0.2, True)
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,19 @@ class Ground:
     @property
     def small(self) -> Size:
         """The small catalogue."""
-        return Size("small", self.sizes.small, min(self.sizes.small // 2, self.sizes.small_vectors))
+        vectors = min(self.sizes.small // 2, self.sizes.small_vectors, self.sizes.vectors)
+        return Size("small", self.sizes.small, vectors)
 
     @property
     def large(self) -> Size:
         """The large one."""
         return Size("large", self.sizes.large, min(self.sizes.large // 2, self.sizes.vectors))
+
+    @contextmanager
+    def room(self, name: str) -> Iterator[Path]:
+        """A folder of its own for a part."""
+        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=self.folder) as room:
+            yield Path(room)
 
     @contextmanager
     def catalogues(self) -> Iterator[str]:
@@ -99,15 +106,14 @@ def measure_deleted(ground: Ground) -> Found:
 
 def measure_scanned(ground: Ground) -> Found:
     """Beside bare reading."""
-    with tempfile.TemporaryDirectory(prefix="scan-", dir=ground.folder) as room:
-        return asyncio.run(measure_scan(Path(room), ground.sizes.scan_folders, 100, ground.sizes.scan_rounds))
+    with ground.room("scan") as room:
+        return measure_scan(room, ground.sizes.worked_rounds, tell, quick=ground.sizes.quick)
 
 
 def measure_piped(ground: Ground) -> Found:
     """Beside the processor alone."""
-    quick = ground.sizes == QUICK
-    with tempfile.TemporaryDirectory(prefix="pipeline-", dir=ground.folder) as room:
-        return measure_pipeline(Path(room), 1 if quick else 3, tell, quick=quick)
+    with ground.room("pipeline") as room:
+        return measure_pipeline(room, ground.sizes.worked_rounds, tell, quick=ground.sizes.quick)
 
 
 PARTS: dict[str, Callable[[Ground], Found]] = {

@@ -117,7 +117,7 @@ async def _told(side: Side) -> Found:
     }
 
 
-def _grown(small: Times, large: Times) -> dict[str, float]:
+def _grown(small: Times, large: Times) -> Found:
     before, after = small.told(), large.told()
     names = {"p50": "p50_ms", "p99": "p99_ms", "cpu": "cpu_p50_ms"}
     return {name: round(after[key] / max(before[key], 0.01), 2) for name, key in names.items()}
