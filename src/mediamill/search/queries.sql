@@ -40,8 +40,13 @@ with unused as materialized (
             and a.status = any ('{proxied,analyzing}'::text[]) and a.vanished_at is null)
 )
 delete from search_vectors where id = any (array(
-    select v.id from unused u join search_vectors v on v.model_id = u.id and (v.library in (select number from settled)
-        or v.library is null and not exists (select from search_entries where embedded_by is null)) limit :batch))
+    (select v.id from unused u, settled l, lateral (
+        select id from search_vectors where model_id = u.id and library = l.number limit :batch) v)
+    union all
+    (select v.id from unused u, lateral (
+        select id from search_vectors where model_id = u.id and library is null limit :batch) v
+    where not exists (select from search_entries where embedded_by is null))
+    limit :batch))
 returning id;
 
 -- name: unused_indexes
