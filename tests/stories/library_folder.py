@@ -9,27 +9,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pyvips
 
-from tests.media.clips import HEIGHT, WIDTH, Image, encode
+from tests.media.clips import Image, encode, pan
 from tests.media.making_images import corners, make_dng, make_heic, with_orientation
 
 REAL = Path(__file__).parents[1] / "media"
 ORIENTATIONS = range(1, 9)
-PHOTOS = ["cat.jpg", "coffee.jpg"]
-ODD = ["turned.heic", "raw.dng", "icon.png", "cmyk.jpg", "deep.png", "moving.webp", "moving.gif"]
+SAMPLE = Path(__file__).parents[2] / "samples" / "video.mp4"
+FRAMES = {"rocket.jpg": 1.0, "astronaut.jpg": 5.5}  # what is in it, and when
+PHOTOS = ["cat.jpg", "rocket.jpg", "coffee.jpg", "astronaut.jpg"]
+FILM = PHOTOS[:3]
+SIZE = 640, 360
+ODD = ["turned.heic", "raw.dng", "icon.png", "cmyk.jpg", "deep.png", "moving.webp", "moving.gif", "short.mkv"]
 COUNT = len(ORIENTATIONS) + len(PHOTOS) + len(ODD) + 1
 FPS = 12
+SCENE_SECONDS = 5.0
 
 
 def fill(folder: Path) -> None:
-    """Two real photos, one in eight orientations, one of each odd sort, and a video of two scenes."""
+    """Four real photos, one picture in eight orientations, one of each odd sort, and a film of three of the photos."""
     odd = folder / "odd ones"
     odd.mkdir(parents=True)
-    for name in PHOTOS:
+    for name in ("cat.jpg", "coffee.jpg"):
         (folder / name).write_bytes((REAL / name).read_bytes())
+    for name, seconds in FRAMES.items():
+        pyvips.Image.new_from_array(_frame(seconds)).jpegsave(str(folder / name), Q=90)
     for orientation in ORIENTATIONS:
         pixels = _turned_away(corners(96, 64), orientation)
         with_orientation(pixels, orientation).jpegsave(str(folder / f"way-{orientation}.jpg"), Q=95)
@@ -44,16 +52,23 @@ def fill(folder: Path) -> None:
     moving.set_type(pyvips.GValue.gint_type, "page-height", big.height)
     moving.webpsave(str(odd / "moving.webp"))
     moving.gifsave(str(odd / "moving.gif"))
-    encode(folder / "film.mp4", _two_scenes(5.0), fps=FPS)
+    encode(odd / "short.mkv", pan(3, 2.0))
+    encode(folder / "film.mp4", _scenes(folder), fps=FPS)
 
 
-def _two_scenes(seconds: float) -> Iterator[Image]:
-    """The cat, then the coffee."""
-    for name in PHOTOS:
-        pixels = pyvips.Image.new_from_file(str(REAL / name)).colourspace("srgb").numpy()
-        small = cv2.resize(np.ascontiguousarray(pixels), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA)
-        for _ in range(round(seconds * FPS)):
+def _scenes(folder: Path) -> Iterator[Image]:
+    """Each of the photos for a while."""
+    for name in FILM:
+        pixels = pyvips.Image.new_from_file(str(folder / name)).colourspace("srgb").numpy()
+        small = cv2.resize(np.ascontiguousarray(pixels), SIZE, interpolation=cv2.INTER_AREA)
+        for _ in range(round(SCENE_SECONDS * FPS)):
             yield small.astype(np.uint8)
+
+
+def _frame(seconds: float) -> Image:
+    with av.open(str(SAMPLE)) as film:
+        found = next(frame for frame in film.decode(video=0) if (frame.time or 0) >= seconds)
+        return np.asarray(found.to_ndarray(format="rgb24"), np.uint8)
 
 
 def _turned_away(upright: Image, orientation: int) -> Image:
