@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mediamill.engine.recovery.janitor import bury_forgotten
 from mediamill.libraries.edit import edit_library, pause_library, resume_library
 from mediamill.libraries.look import show_library
 from mediamill.libraries.model import BadLibraryError, LibraryExistsError, UnknownLibraryError
@@ -77,6 +78,19 @@ async def test_nothing_is_worked_on_while_a_library_is_paused(ground: Ground) ->
     assert await ground.feed() == 1, "the tags of the other one"
     await switch(ground, resume_library)
     assert await ground.claim(pool=IMAGES, amount=10)
+
+
+@pytest.mark.spec("L17")
+async def test_what_was_at_hand_when_a_library_was_paused_is_at_hand_the_next_day(ground: Ground) -> None:
+    await ground.library(images=2, videos=1)
+    await ground.feed()
+    await switch(ground, pause_library)
+    day_ago = "now() - interval '1 day'"
+    await ground.run(f"update jobs set created_at = {day_ago}, run_after = {day_ago}")
+    async with ground.database.transaction() as connection:
+        assert await bury_forgotten(connection, ground.engine) == 0
+    await switch(ground, resume_library)
+    assert len(await ground.claim(pool=IMAGES, amount=10)) == 2
 
 
 async def test_a_name_is_one_line_and_the_folder_of_another_library_is_refused(ground: Ground) -> None:

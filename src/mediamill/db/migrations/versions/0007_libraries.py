@@ -296,7 +296,7 @@ create index queues_media on queues (bot_id, provider_name, correspondent_id, id
 
 insert into pools values
     ('library_scans', '{library.scan}', null, 2, 86400, 3, 300, 900, true, 10, 300, 1073741824, false, 604800),
-    ('library_images', '{library.image}', 'library-image', 2, 120, 6, 300, 900, true, 5, 300, 2147483648, false, 10800),
+    ('library_images', '{library.image}', 'library-image', 2, 120, 6, 300, 900, true, 5, 300, 2147483648, false, 604800),
     ('library_videos', '{library.video}', 'library-video', 1, 21600, 6, 900, 3600, true, 10, 600, 3221225472, false,
         604800),
     ('library_tags', '{library.tag}', 'library-tag', 1, 3600, 6, 600, 1800, true, 10, 600, 3221225472, true, 604800),
