@@ -9,6 +9,7 @@ import pytest
 from mediamill.db.connection import Database
 from mediamill.errors import UnavailableError
 from mediamill.processors.models.names import look_name, text_name
+from mediamill.search.embedders import note_embedders
 from mediamill.search.vectors import Subject, ensure_model, put_vector
 from mediamill.settings import Settings
 from tests.api.serving import Served
@@ -171,3 +172,30 @@ async def test_nonsense_is_refused(served: Served, params: dict[str, Any]) -> No
 )
 async def test_whatever_is_typed_is_an_answer(served: Served, ground: Ground, q: str) -> None:
     await find(served, q=q)
+
+
+class TwoEyes(Eyes):
+    """The model of before points another way than the one of now."""
+
+    def __init__(self) -> None:
+        super().__init__(meaning=5, look=6)
+        self.asked: list[str | None] = []
+
+    async def text(self, query: str, model: str | None = None) -> str:
+        self.asked.append(model)
+        return pack(towards(1)) if model else await super().text(query)
+
+
+@pytest.mark.spec("L11")
+async def test_what_has_only_vectors_of_the_model_before_is_found_by_them(
+    served: Served, ground: Ground
+) -> None:
+    now = Settings(embedding="openai", embedding_model="e-2")
+    async with ground.database.transaction() as connection:
+        await note_embedders(connection, now)
+    served.app.state.query_vectors = eyes = TwoEyes()
+    found = await find(served, q="puppy", mode="meaning")
+    assert [(hit["title"], hit["why"]) for hit in found["hits"]] == [("dog.jpg", ["meaning"])]
+    assert eyes.asked == [None, text_name(Settings()).name]
+    assert await titles(served, q="puppy", mode="words") == []
+    assert len(eyes.asked) == 2

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mediamill.processors.models.names import text_name
 from mediamill.search.vectors import vector_text
+from mediamill.settings import Settings
 from mediamill.worker.query_vectors import REMEMBERED, NoVectorsError, QueryVectors
 from tests.worker.harness import wait_until
 
@@ -58,8 +60,22 @@ async def test_missing_models_are_said_with_what_to_do(
 
 async def test_so_many_searches_are_remembered_and_no_more(tmp_path: Path) -> None:
     vectors = QueryVectors(tmp_path)
-    vectors._known.update({(False, f"search {number}"): "AAAA" for number in range(REMEMBERED + 1)})
+    vectors._known.update({(False, None, f"search {number}"): "AAAA" for number in range(REMEMBERED + 1)})
     await vectors.text("search 0")
     assert len(vectors._known) == REMEMBERED
-    assert (False, "search 0") in vectors._known
-    assert (False, "search 1") not in vectors._known
+    assert (False, None, "search 0") in vectors._known
+    assert (False, None, "search 1") not in vectors._known
+
+
+@pytest.mark.spec("L11")
+async def test_a_model_that_was_used_before_still_turns_searches_into_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = text_name(Settings()).name
+    async with started(tmp_path / "local") as vectors:
+        wanted = await vectors.text("a dog")
+    monkeypatch.setenv("MEDIAMILL_EMBEDDING", "openai")
+    async with started(tmp_path / "openai") as vectors:
+        assert await vectors.text("a dog", model=before) == wanted
+        with pytest.raises(NoVectorsError, match=r"somebody@1"):
+            await vectors.text("a dog", model="somebody@1")

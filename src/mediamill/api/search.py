@@ -6,9 +6,10 @@ import base64
 import binascii
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal, Protocol
 
 from fastapi import APIRouter, Query, Request
@@ -18,8 +19,17 @@ from mediamill.api.deps import Wired
 from mediamill.errors import MediamillError
 from mediamill.libraries.model import SLUG_CHARACTERS
 from mediamill.processors.models.names import look_name, text_name
+from mediamill.search.embedders import older_models
 from mediamill.search.find import search
-from mediamill.search.model import MOST_AFTER, MOST_AMOUNT, MOST_CHARACTERS, QueryVector, Wanted, read_like
+from mediamill.search.model import (
+    MOST_AFTER,
+    MOST_AMOUNT,
+    MOST_CHARACTERS,
+    QueryVector,
+    Wanted,
+    Way,
+    read_like,
+)
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,11 +45,11 @@ USED, NOT_ASKED = "used", "not asked for"
 class QueryVectors(Protocol):
     """Whoever turns what is searched for into vectors: base64 of 16 bit floats."""
 
-    async def text(self, query: str) -> str:
-        """By the model of texts."""
+    async def text(self, query: str, model: str | None = None) -> str:
+        """By the model of texts, or by one that was used before."""
 
-    async def look(self, query: str) -> str:
-        """By the model of images."""
+    async def look(self, query: str, model: str | None = None) -> str:
+        """By the model of images, likewise."""
 
 
 class Piece(BaseModel):
@@ -104,6 +114,7 @@ class Seen:
     look: QueryVector | None = None
     meaning_word: str = NOT_ASKED
     look_word: str = NOT_ASKED
+    older: tuple[tuple[Way, QueryVector], ...] = ()
 
 
 @router.get("", response_model=FoundOut)
@@ -124,11 +135,14 @@ async def find(
 ) -> dict[str, Any]:
     """Words, meaning and look in one ranking; without anything to look for, the newest."""
     likeness = read_like(like) if like else None
-    seen = await see_query(request.app.state.query_vectors, deps.settings, q.strip(), mode)
+    async with deps.database.connection() as connection:
+        older = await older_models(connection) if q.strip() and mode != "words" else ()
+    seen = await see_query(request.app.state.query_vectors, deps.settings, q.strip(), mode, older)
     wanted = Wanted(
         words=words_of(q, mode, seen),
         meaning=seen.meaning,
         look=seen.look,
+        older=seen.older,
         like=likeness,
         library=library or None,
         types=tuple(type or ()),
@@ -144,8 +158,14 @@ async def find(
     return {**found.to_json(), "meaning": seen.meaning_word, "look": seen.look_word}
 
 
-async def see_query(vectors: QueryVectors | None, settings: Settings, words: str, mode: str) -> Seen:
-    """As far as it can be: words alone will do."""
+async def see_query(
+    vectors: QueryVectors | None,
+    settings: Settings,
+    words: str,
+    mode: str,
+    older: Sequence[tuple[Way, str]] = (),
+) -> Seen:
+    """As far as it can be: words alone will do. `older`: models that were used before, as far as they still can be."""
     if not words or mode == "words":
         return Seen()
     meaning, look = None, None
@@ -156,7 +176,13 @@ async def see_query(vectors: QueryVectors | None, settings: Settings, words: str
         )
     if mode in ("all", "look"):
         look, look_word = await _vector(vectors.look if vectors else None, look_name(settings).name, words)
-    return Seen(meaning, look, meaning_word, look_word)
+    before = []
+    for way, model in older:
+        if vectors is not None and mode in ("all", way):
+            see = partial(vectors.text if way == "meaning" else vectors.look, model=model)
+            vector, _ = await _vector(see, model, words)
+            before += [(way, vector)] if vector is not None else []
+    return Seen(meaning, look, meaning_word, look_word, tuple(before))
 
 
 def words_of(words: str, mode: str, seen: Seen) -> str:

@@ -8,7 +8,8 @@ from mediamill.errors import GiveUpError
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
 from mediamill.processors.library.tag import OtherModelError
 from mediamill.processors.models import choose
-from mediamill.processors.models.names import look_name, text_name
+from mediamill.processors.models.contract import ImageEmbedder, TextEmbedder, Vectors
+from mediamill.processors.models.names import ModelName, embedding_settings, look_name, text_name
 from mediamill.processors.models.packed import pack_vectors
 from mediamill.settings import Settings
 
@@ -29,6 +30,8 @@ class Embedder:
         del mime_types, timeout_seconds
         self.settings = Settings()
         self.network = self.settings.embedding == "openai"
+        self._older: dict[str, TextEmbedder] = {}
+        self._older_eyes: dict[str, ImageEmbedder] = {}
         if self.settings.embedding == "hub":
             choose.image_embedder()  # fetched now: later there is no network
 
@@ -36,20 +39,46 @@ class Embedder:
         """One vector a text, in the same order."""
         match given.payload:
             case {"query": str(query), "look": True}:
-                name, vectors = look_name(self.settings), choose.image_embedder().embed_query(_cut(query))
+                name, vectors = self._see(_cut(query), given.payload.get("model"))
             case {"query": str(query)}:
-                name, vectors = text_name(self.settings), choose.text_embedder().embed_texts([_cut(query)])
+                name, vectors = self._mean(_cut(query), given.payload.get("model"))
             case {"texts": list(texts)} if 0 < len(texts) <= MOST_TEXTS and all(
                 isinstance(text, str) for text in texts
             ):
-                name, asked = text_name(self.settings), given.payload.get("model")
-                if asked not in (None, name.name):
-                    raise OtherModelError(f"the job asks for {asked!r:.200}; this worker has {name.name}")
+                name = text_name(self.settings)
+                _expect(str(given.payload.get("model") or name.name), name)
                 vectors = choose.text_embedder().embed_texts([_cut(text) for text in texts])
             case _:
                 raise BadEmbedRequestError
         return ProcessorOutput({"model": name.name, "vectors": pack_vectors(vectors)})
 
+    def _mean(self, query: str, asked: str | None) -> tuple[ModelName, Vectors]:
+        """What the search means; `asked`: by a model that was used before, and that some vectors are still of."""
+        name = text_name(self.settings)
+        if asked in (None, name.name):
+            return name, choose.text_embedder().embed_texts([query])
+        settings = embedding_settings(self.settings, str(asked))
+        _expect(str(asked), text_name(settings))
+        embedder = self._older.get(str(asked)) or choose.make_text_embedder(settings)
+        self._older[str(asked)] = embedder
+        return text_name(settings), embedder.embed_texts([query])
+
+    def _see(self, query: str, asked: str | None) -> tuple[ModelName, Vectors]:
+        """What it would look like."""
+        name = look_name(self.settings)
+        if asked in (None, name.name):
+            return name, choose.image_embedder().embed_query(query)
+        settings = embedding_settings(self.settings, str(asked))
+        _expect(str(asked), look_name(settings))
+        embedder = self._older_eyes.get(str(asked)) or choose.make_image_embedder(settings)
+        self._older_eyes[str(asked)] = embedder
+        return look_name(settings), embedder.embed_query(query)
+
 
 def _cut(text: str) -> str:
     return text[:TEXT_CHARACTERS]
+
+
+def _expect(asked: str, own: ModelName) -> None:
+    if asked != own.name:
+        raise OtherModelError(f"the job asks for {asked[:200]}; this worker has {own.name}")

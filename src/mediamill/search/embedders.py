@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from mediamill.db.connection import Connection
 from mediamill.processors.models.names import ModelName, look_name, text_name
+from mediamill.search.model import Way
 from mediamill.search.store import queries
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
+
+MOST_OLDER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,12 @@ async def read_embedders(connection: Connection, settings: Settings) -> Embedder
     if {"text", "look"} <= known.keys():
         return Embedders(known["text"], known["look"])
     return await _of_settings(connection, settings)
+
+
+async def older_models(connection: Connection) -> list[tuple[Way, str]]:
+    """Models that were used before, while some of what can be found has no vectors but theirs."""
+    rows = await queries.older_models.rows(connection, amount=MOST_OLDER)
+    return [("meaning" if row["task"] == "text" else "look", row["name"]) for row in rows]
 
 
 async def _of_settings(connection: Connection, settings: Settings) -> Embedders:

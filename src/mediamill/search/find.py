@@ -90,10 +90,17 @@ async def _lists(
         lists["meaning"] = await find_near(connection, wanted.meaning, narrow)
     if wanted.look is not None:
         lists["look"] = await find_near(connection, wanted.look, narrow)
+    for way, vector in wanted.older:
+        lists[way] = _mix(lists.get(way, []), await find_near(connection, vector, narrow))
     if wanted.like is not None:
         alike = await find_like(connection, wanted.like, narrow)
-        lists["like"] = [row for rows in zip_longest(*alike) for row in rows if row is not None]
+        lists["like"] = _mix(*alike)
     return lists
+
+
+def _mix(*ranked: list[Row]) -> list[Row]:
+    """What several models found, in turn: their likenesses cannot be compared."""
+    return list(dict.fromkeys(row for rows in zip_longest(*ranked) for row in rows if row is not None))
 
 
 async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> list[Row]:

@@ -51,11 +51,15 @@ class Like:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A search. Everything that is given must hold; without words, vectors or a likeness, the newest are listed."""
+    """A search. Everything that is given must hold; without words, vectors or a likeness, the newest are listed.
+
+    `older`: by models that were used before, while some of what can be found has no vectors but theirs.
+    """
 
     words: str = ""
     meaning: QueryVector | None = None
     look: QueryVector | None = None
+    older: tuple[tuple[Way, QueryVector], ...] = ()
     like: Like | None = None
     library: str | None = None
     types: tuple[str, ...] = ()

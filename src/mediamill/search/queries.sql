@@ -15,6 +15,13 @@ select id from ai_models where name = :name;
 select m.id, m.name, m.task, m.engine from system_metadata s
 join ai_models m on m.id in ((s.value ->> 'text')::int, (s.value ->> 'look')::int) where s.key = 'embedders';
 
+-- name: older_models
+-- Those that were used before, and that still have vectors.
+select m.task, m.name from ai_models m join system_metadata s on s.key = 'embedders'
+where m.task in ('text', 'look') and m.id not in ((s.value ->> 'text')::int, (s.value ->> 'look')::int)
+    and exists (select from search_vectors v where v.model_id = m.id)
+order by m.id desc limit :amount;
+
 -- name: set_embedders
 -- What was there before; null if it is the same, or the first.
 with before as (select value from system_metadata where key = 'embedders' for update), after as (
@@ -345,7 +352,8 @@ returning id;
 
 -- name: outdated_embed_jobs
 -- Jobs that wait for a model that nobody uses any more.
-select id from jobs where kind = 'search.embed' and state in ('queued', 'scheduled', 'held') and payload ->> 'model' <> :model;
+select id from jobs where subject_id = 'search' and kind = 'search.embed' and state in ('queued', 'scheduled', 'held')
+    and payload ->> 'model' <> :model;
 
 -- name: wait_again!
 -- Their entries wait for another job; so do those of dead ones that asked for another model.

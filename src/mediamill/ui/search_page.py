@@ -7,6 +7,7 @@ import logging
 import struct
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -17,8 +18,9 @@ from mediamill.db.connection import Connection, Database
 from mediamill.errors import MediamillError, NotFoundError
 from mediamill.libraries.browse import list_names
 from mediamill.processors.models.names import look_name, text_name
+from mediamill.search.embedders import older_models
 from mediamill.search.find import search
-from mediamill.search.model import MOST_AFTER, SOURCES, Found, Hit, QueryVector, Wanted, read_like
+from mediamill.search.model import MOST_AFTER, SOURCES, Found, Hit, QueryVector, Wanted, Way, read_like
 from mediamill.settings import Settings
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.videos.look import show_video
@@ -125,7 +127,25 @@ class _SearchPage:
             wanted,
             meaning=await _vector(vectors and vectors.text, text_name(self._settings).name, wanted.words),
             look=await _vector(vectors and vectors.look, look_name(self._settings).name, wanted.words),
+            older=await self._older(wanted.words, vectors),
         )
+
+    async def _older(self, words: str, vectors: Any) -> tuple[tuple[Way, QueryVector], ...]:
+        """By models that were used before, while some of what can be found has no vectors but theirs."""
+        if vectors is None:
+            return ()
+        async with self._database.connection() as connection:
+            models = await older_models(connection)
+        asked = [
+            (
+                way,
+                await _vector(
+                    partial(vectors.text if way == "meaning" else vectors.look, model=name), name, words
+                ),
+            )
+            for way, name in models
+        ]
+        return tuple((way, vector) for way, vector in asked if vector is not None)
 
     async def _answer(
         self, part: str | None, status_code: int, *, asked: Asked, **given: Any

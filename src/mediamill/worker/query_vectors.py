@@ -29,7 +29,7 @@ class QueryVectors:
         self.sandbox = Sandbox(
             PROCESSOR, size=1, spare=0, limits=limits, scratch=scratch, idle_seconds=idle_seconds
         )
-        self._known: OrderedDict[tuple[bool, str], str] = OrderedDict()
+        self._known: OrderedDict[tuple[bool, str | None, str], str] = OrderedDict()
 
     async def start(self) -> None:
         """Clear what dead processes left."""
@@ -39,21 +39,26 @@ class QueryVectors:
         """End the child; searches that are under way fail with NoVectorsError."""
         await self.sandbox.close()
 
-    async def text(self, query: str) -> str:
-        """What the search means, to be compared with texts. NoVectorsError: not now, and why."""
-        return await self._vector(query, look=False)
+    async def text(self, query: str, model: str | None = None) -> str:
+        """What the search means, to be compared with texts. NoVectorsError: not now, and why.
 
-    async def look(self, query: str) -> str:
+        `model`: one that was used before, and that some vectors are still of.
+        """
+        return await self._vector(query, model, look=False)
+
+    async def look(self, query: str, model: str | None = None) -> str:
         """What the search would look like, to be compared with images."""
-        return await self._vector(query, look=True)
+        return await self._vector(query, model, look=True)
 
-    async def _vector(self, query: str, *, look: bool) -> str:
+    async def _vector(self, query: str, model: str | None, *, look: bool) -> str:
         asked = " ".join(query[:QUERY_CHARACTERS].split())
-        known = self._known.get((look, asked))
+        key = (look, model, asked)
+        known = self._known.get(key)
         if known is None:
-            known = await self._embed({"query": asked, "look": look})
-        self._known[look, asked] = known
-        self._known.move_to_end((look, asked))
+            named = {} if model is None else {"model": model}
+            known = await self._embed({"query": asked, "look": look, **named})
+        self._known[key] = known
+        self._known.move_to_end(key)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return known

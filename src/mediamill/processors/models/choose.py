@@ -91,7 +91,11 @@ def text_model() -> TextModel | None:
 @functools.cache
 def text_embedder() -> TextEmbedder:
     """Texts to vectors."""
-    settings = Settings()
+    return make_text_embedder(Settings())
+
+
+def make_text_embedder(settings: Settings) -> TextEmbedder:
+    """The same by these settings, which need not be those of the process."""
     match settings.embedding:
         case "openai":
             from mediamill.processors.models.openai_embedder import OpenAiEmbedder
@@ -108,7 +112,11 @@ def text_embedder() -> TextEmbedder:
 @functools.cache
 def image_embedder() -> ImageEmbedder:
     """Images and searches for them to vectors."""
-    settings = Settings()
+    return make_image_embedder(Settings())
+
+
+def make_image_embedder(settings: Settings) -> ImageEmbedder:
+    """The same by these settings, which need not be those of the process."""
     if settings.embedding == "hub":
         from mediamill.processors.models.hub_embedder import HubEmbedder
 

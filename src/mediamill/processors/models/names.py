@@ -74,3 +74,13 @@ def look_name(settings: Settings) -> ModelName:
         return ModelName("look", "hub", f"hub:{chosen_model(settings).id}")
     parts = [find_model(name).id for name in (VECTORS, *VISION)]
     return ModelName("look", "local", "+".join([LOCAL_LOOK, *parts]), LOCAL_DIMENSIONS)
+
+
+def embedding_settings(settings: Settings, name: str) -> Settings:
+    """The settings with which a model of that name makes vectors, if there are such settings."""
+    engine, _, model = name.partition(":")
+    if engine == "openai":
+        return settings.model_copy(update={"embedding": engine, "embedding_model": model})
+    if engine == "hub":
+        return settings.model_copy(update={"embedding": engine, "embedding_model": model.partition("@")[0]})
+    return settings.model_copy(update={"embedding": "local", "embedding_model": None})
