@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asyncpg import DeadlockDetectedError
 
 from mediamill.db.connection import Database
 from mediamill.engine.model import Moved
@@ -24,6 +25,7 @@ from mediamill.libraries.scan_model import (
     ScanCounts,
     ScanLostError,
 )
+from mediamill.libraries.scan_state import TRIES, again_if_deadlocked
 from mediamill.libraries.walk import Listing, walk
 from mediamill.media.errors import MissingMediaError
 from mediamill.processors.library.source import open_file
@@ -358,3 +360,20 @@ async def test_another_librarys_rows_are_left_alone(tree: Tree, tmp_path: Path) 
     shutil.rmtree(tree.root / "a")
     assert counted(await tree.scan()) == {"vanished": 1}
     assert await other.known() == other.there()
+
+
+async def test_a_transaction_that_was_locked_crosswise_is_tried_again_and_not_for_ever() -> None:
+    tries = 0
+
+    async def write(lost: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= lost:
+            raise DeadlockDetectedError
+
+    await again_if_deadlocked(lambda: write(TRIES - 1))
+    assert tries == TRIES
+    tries = 0
+    with pytest.raises(DeadlockDetectedError):
+        await again_if_deadlocked(lambda: write(TRIES))
+    assert tries == TRIES

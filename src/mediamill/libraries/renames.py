@@ -7,10 +7,12 @@ was made for the new row finds none, and what it made is collected.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
+from functools import partial
 
 from mediamill.db.connection import Connection, Database
 from mediamill.libraries.scan_model import ScanCounts
-from mediamill.libraries.scan_state import ScanClaim, hold_scan
+from mediamill.libraries.scan_state import ScanClaim, again_if_deadlocked, hold_scan
 from mediamill.libraries.store import queries
 
 AT_ONCE = 5000
@@ -25,15 +27,23 @@ async def keep_renamed(database: Database, claim: ScanClaim, counts: ScanCounts,
         return
     gone, fresh = await _find(database, claim)
     for start in range(0, len(gone), AT_ONCE):
-        async with database.transaction() as connection:
-            await hold_scan(connection, claim)
-            old, new = gone[start : start + AT_ONCE].tolist(), fresh[start : start + AT_ONCE].tolist()
-            renamed = await _rename(connection, dict(zip(new, old, strict=True)))
-            counts.renamed += renamed
-            counts.new -= renamed
-            counts.vanished -= renamed
-            told = claim.told(counts)
-            await queries.note_scan.run(connection, number=claim.number, scan_at=last, counts=told)
+        old, new = gone[start : start + AT_ONCE].tolist(), fresh[start : start + AT_ONCE].tolist()
+        pairs = dict(zip(new, old, strict=True))
+        await again_if_deadlocked(partial(_keep_some, database, claim, counts, last, pairs))
+
+
+async def _keep_some(
+    database: Database, claim: ScanClaim, counts: ScanCounts, last: str, pairs: dict[int, int]
+) -> None:
+    """Counted when it is done for good: a transaction that fails is tried again."""
+    async with database.transaction() as connection:
+        await hold_scan(connection, claim)
+        renamed = await _rename(connection, pairs)
+        new, vanished = counts.new - renamed, counts.vanished - renamed
+        then = replace(counts, renamed=counts.renamed + renamed, new=new, vanished=vanished)
+        told = claim.told(then)
+        await queries.note_scan.run(connection, number=claim.number, scan_at=last, counts=told)
+    counts.renamed, counts.new, counts.vanished = then.renamed, new, vanished
 
 
 async def _find(database: Database, claim: ScanClaim) -> tuple[array[int], array[int]]:

@@ -13,7 +13,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 
-from asyncpg import DeadlockDetectedError, Record
+from asyncpg import Record
 
 from mediamill.db.connection import Database
 from mediamill.errors import MediamillError
@@ -21,7 +21,15 @@ from mediamill.libraries.known_folders import KnownFolders
 from mediamill.libraries.renames import keep_renamed
 from mediamill.libraries.scan_batch import ScanBatch
 from mediamill.libraries.scan_model import ScanCounts, ScanFailedError, ScanLostError, ScanRefusedError
-from mediamill.libraries.scan_state import ScanClaim, beat, begin_scan, finish_scan, hold_scan, stop_scan
+from mediamill.libraries.scan_state import (
+    ScanClaim,
+    again_if_deadlocked,
+    beat,
+    begin_scan,
+    finish_scan,
+    hold_scan,
+    stop_scan,
+)
 from mediamill.libraries.store import queries
 from mediamill.libraries.walk import Listing, identify, is_inside, key_of, walk
 from mediamill.settings import Settings
@@ -31,7 +39,6 @@ BATCH_FILES, BATCH_FOLDERS = 20_000, 1000
 READ_SECONDS = 1.0  # so long folders are read before somebody is told
 BEAT_SECONDS = 10.0
 TELL_SECONDS = 2.0
-TRIES = 5
 
 OnProgress = Callable[[ScanCounts], None]
 
@@ -212,17 +219,11 @@ class _Scan:
         return self._ids.pop()
 
     async def _write(self) -> None:
-        """One transaction; again, if its rows were locked crosswise with those of jobs that ended just now."""
+        """One transaction."""
         batch, self._batch = self._batch, ScanBatch()
         now = time.monotonic()
         if batch.folders or now - self._written_at >= READ_SECONDS:
-            for attempt in range(1, TRIES + 1):
-                try:
-                    await self._try_to_write(batch, now)
-                    break
-                except DeadlockDetectedError:
-                    if attempt == TRIES:
-                        raise
+            await again_if_deadlocked(lambda: self._try_to_write(batch, now))
             self._written_at = now
         self._on_progress(self._counts)
 

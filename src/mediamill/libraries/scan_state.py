@@ -7,11 +7,12 @@ One that was stopped, or is long ago, begins again: what it has found is known, 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from asyncpg import Record
+from asyncpg import DeadlockDetectedError, Record
 
 from mediamill.db.connection import Connection, Database
 from mediamill.libraries.model import ERROR_CHARACTERS, UnknownLibraryError
@@ -20,6 +21,7 @@ from mediamill.libraries.store import queries
 
 BUSY_SECONDS = 60
 RESUME_SECONDS = 6 * 3600
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,17 @@ async def hold_scan(connection: Connection, claim: ScanClaim) -> None:
     """First of all in every transaction that writes."""
     if await queries.hold_scan.row(connection, number=claim.number, token=claim.token) is None:
         raise ScanLostError(f"another scan of {claim.slug} has taken over")
+
+
+async def again_if_deadlocked(write: Callable[[], Awaitable[None]]) -> None:
+    """A transaction, once more if its rows were locked crosswise with those of jobs that ended just now."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            await write()
+            return
+        except DeadlockDetectedError:
+            if attempt == TRIES:
+                raise
 
 
 async def beat(database: Database, claim: ScanClaim) -> None:
