@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import asyncpg
 import numpy as np
+import psutil
 import pytest
 import pyvips
 
@@ -20,8 +20,7 @@ from mediamill.libraries.erase import BATCH
 from mediamill.libraries.trash import remove_library
 from mediamill.staging.kept import sweep_kept
 from tests.conftest import wait_until
-from tests.crash.library_program import READY
-from tests.crash.processes import Mill, Process, mill
+from tests.crash.processes import Mill, Process, mill, until_dead
 from tests.media.clips import encode, pan
 
 __all__ = ["mill"]
@@ -33,28 +32,14 @@ select number, 1, 'image-' || lpad(n::text, 7, '0'), 'image', 0, 1, n, now() fro
 """
 
 
-class LibraryProcess(Process):
-    """One run of the program."""
-
-    def __init__(self, mill: Mill, *words: str) -> None:
-        self._said = mill.folder / f"said-{len(mill.processes)}.txt"
-        mill.processes.append(self)
-        settings = {"MEDIAMILL_SESSION_GRACE_SECONDS": "1"}
-        with self._said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.library_program", *words],
-                env={**mill.environment, **settings},
-                cwd=Path(__file__).parents[2],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-
-
-async def started(mill: Mill, *words: str) -> LibraryProcess:
-    process = LibraryProcess(mill, *words)
-    await process.until_said(READY)
-    return process
+async def kill(process: Process) -> None:
+    """-9 for it and for everything that it started."""
+    family = process.children()
+    process.kill()
+    for child in family:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    await until_dead(*(child.pid for child in family))
 
 
 @asynccontextmanager
@@ -127,27 +112,28 @@ async def assert_every_file_is_there(database: Database, data: Path) -> None:
 async def test_a_process_that_is_killed_at_every_stage_ends_with_everything_once(
     mill: Mill, database: Database
 ) -> None:
+    mill.settings["MEDIAMILL_SESSION_GRACE_SECONDS"] = "1"
     folder, data = mill.folder / "photos", mill.folder / "data"
     fill_folder(folder)
     await add(database, folder)
     async with holding(mill, "lock table assets in share mode"):
-        scanning = await started(mill, "scan", "photos")
+        scanning = mill.start("scan", "photos")
         await mill.until("select exists (select from pg_locks where not granted)")
-        scanning.kill()
+        await kill(scanning)
     assert await mill.one("select scan_status from libraries") == "scanning"
     await mill.one("update libraries set scan_beat_at = now() - interval '1 hour'")
-    assert await LibraryProcess(mill, "scan", "photos").until_gone() == 0
+    assert (await mill.say("scan", "photos"))[0] == 0
     assert await mill.one("select count(*) from assets") == IMAGES + 1
     for stage in (
         "select count(*) >= 2 from assets where output is not null and type = 'image'",
         "select count(*) >= 3 from video_scenes",
         "select count(*) >= 2 from assets where status = 'completed'",
     ):
-        working = await started(mill, "work")
+        working = await mill.started("up", "--workers", "1")
         await mill.until(stage)
-        working.kill()
+        await kill(working)
         assert await mill.one("select exists (select from assets where status <> 'completed')")
-    working = await started(mill, "work")
+    working = await mill.started("up", "--workers", "1")
     done = "select bool_and(status = 'completed' and job_id is null) from assets"
     await mill.until(done, limit_seconds=240)
     assert await mill.one("select count(*) from dead_jobs") == 0
@@ -156,17 +142,15 @@ async def test_a_process_that_is_killed_at_every_stage_ends_with_everything_once
     (mill.folder / "again").mkdir()
     (mill.folder / "again" / "film.mp4").write_bytes((folder / "film.mp4").read_bytes())
     await add(database, mill.folder / "again", "Again")
-    assert await LibraryProcess(mill, "scan", "again").until_gone() == 0
+    assert (await mill.say("scan", "again"))[0] == 0
     await mill.until(f"select count(*) = {IMAGES + 2} and bool_and(status = 'completed') from assets")
     killed, quiet = await scenes_of(database, "photos"), await scenes_of(database, "again")
     assert killed == quiet
     assert len(killed) >= SCENES
     vectors = "select count(*) from search_vectors group by model_id, asset_id, scene_id having count(*) > 1"
     assert await mill.one(vectors) is None
-    working.kill()
-    await mill.until(
-        "select not exists (select from pg_stat_activity where application_name like '%worker%')"
-    )
+    working.send(signal.SIGTERM)
+    assert await working.until_gone() == 0
     await assert_every_file_is_there(database, data)
 
 
@@ -180,16 +164,16 @@ async def test_a_process_that_is_killed_while_it_empties_the_trash_is_gone_on_wi
     async with database.transaction() as connection:
         await remove_library(connection, "photos")
     async with holding(mill, "select from assets order by id limit 1 for update"):
-        erasing = await started(mill, "empty")
+        erasing = mill.start("trash", "empty", "--yes")
 
         async def one_is_left() -> bool:
             assert erasing.popen.poll() is None, erasing.said
             return bool(await mill.one("select count(*) = 1 from assets"))
 
         await wait_until(one_is_left)
-        erasing.kill()
+        await kill(erasing)
     assert await mill.one("select erasing_at is not null from libraries")
-    assert await LibraryProcess(mill, "empty").until_gone() == 0
+    assert (await mill.say("trash", "empty", "--yes"))[0] == 0
     assert await mill.one("select count(*) from libraries") == 0
     assert await mill.one("select count(*) from assets") == 0
     mill.assert_no_traceback()
