@@ -1,10 +1,8 @@
 """One attempt at one video of a library: everything comes from one decode of the source, which is opened once.
 
 The frames go by once: the first is the poster, those of the first ten seconds are encoded as the head clip, all are
-glanced at for scenes, and the best frame of each scene is saved when the scene has ended. There is no temporary
-file of 720p in between: of 24 s in 1080p, that took 11.9 CPU-seconds, passes of their own 7.9, this way 6.1, and the
-longer the video, the more is saved; pictures would be worse, and a crash would lose the file. The source is read once
-all the same.
+glanced at for scenes, and the best frame of each scene is saved when the scene has ended. Why there is no temporary file
+in between: docs/decisions/one-decode.md.
 """
 
 from __future__ import annotations
