@@ -22,11 +22,11 @@ from mediamill.search.words import Narrow
 
 FEW = 10_000
 NEAREST = 200
-# Below these, what is near is not alike. The two local ones were chosen by a handful of searches over made-up captions,
-# the labels of images and two photos: nonsense came to 0.32 by meaning and 0.56 by look (where all begins with "a photo
-# of"), good matches to 0.42 to 0.68 and 0.72 to 0.98. The others are guesses.
-FLOORS = (("labels-", 0.58), ("minilm", 0.33), ("openai:", 0.25), ("hub:", 0.18))
-OTHER_FLOOR = 0.33
+# Below these, what is near is not alike: one floor for entries, one for pictures, of which only a few words are said: a
+# few words are nearer to any search than a text is. Those of the local models are measured
+# (docs/decisions/near-enough.md); the others are guesses.
+FLOORS = (("labels-", 0.68, 0.68), ("minilm", 0.32, 0.46), ("openai:", 0.25, 0.25), ("hub:", 0.18, 0.18))
+OTHER_FLOORS = (0.33, 0.33)
 ALIKE = 0.5  # two of the same sort are nearer to each other than to words
 
 
@@ -39,14 +39,9 @@ async def find_near(connection: Connection, wanted: QueryVector, narrow: Narrow)
         raise BadSearchError(
             f"{wanted.model} makes vectors of {model['dimensions']} numbers, not {len(wanted.vector)}"
         )
-    return await _compare(
-        connection,
-        model["id"],
-        model["dimensions"],
-        vector_text(wanted.vector),
-        narrow,
-        floor_of(wanted.model),
-    )
+    vector = vector_text(wanted.vector)
+    near = await _compare(connection, model["id"], model["dimensions"], vector, narrow)
+    return [row for row, similarity in near if similarity >= floor_of(wanted.model, row.of)]
 
 
 async def find_like(connection: Connection, like: Like, narrow: Narrow) -> list[list[Row]]:
@@ -54,16 +49,17 @@ async def find_like(connection: Connection, like: Like, narrow: Narrow) -> list[
     visible = list(narrow.libraries or ())
     lists = []
     for seen in await queries.vectors_of.rows(connection, of=like.of, id=like.id, libraries=visible):
-        floor = max(ALIKE, floor_of(seen["name"]))
-        found = await _compare(connection, seen["model_id"], seen["dimensions"], seen["v"], narrow, floor)
+        near = await _compare(connection, seen["model_id"], seen["dimensions"], seen["v"], narrow)
+        found = [row for row, similarity in near if similarity >= max(ALIKE, floor_of(seen["name"], row.of))]
         itself = {row.subject for row in found if (row.of, row.id) == (like.of, like.id)}
         lists.append([row for row in found if row.subject not in itself])
     return lists
 
 
 async def _compare(
-    connection: Connection, model_id: int, dimensions: int, vector: str, narrow: Narrow, floor: float
-) -> list[Row]:
+    connection: Connection, model_id: int, dimensions: int, vector: str, narrow: Narrow
+) -> list[tuple[Row, float]]:
+    """What is nearest, and how near: 1 is the same direction."""
     among = {
         "model_id": model_id,
         "libraries": list(narrow.libraries or ()),
@@ -72,7 +68,7 @@ async def _compare(
     few = await queries.few_vectors.value(connection, **among, most=FEW + 1) <= FEW
     statement = queries.compare_all if few else nearest_of(dimensions)
     rows = await statement.rows(connection, **among, **_filters(narrow), v=vector, amount=NEAREST)
-    return [row_of(row) for row in rows if row["similarity"] >= floor]
+    return [(row_of(row), row["similarity"]) for row in rows]
 
 
 def _filters(narrow: Narrow) -> dict[str, Any]:
@@ -88,9 +84,10 @@ def _filters(narrow: Narrow) -> dict[str, Any]:
     return {**given, "narrow": some}
 
 
-def floor_of(model: str) -> float:
+def floor_of(model: str, of: str) -> float:
     """How near something must be by this model to count."""
-    return next((floor for name, floor in FLOORS if model.startswith(name)), OTHER_FLOOR)
+    floors = next((floors for name, *floors in FLOORS if model.startswith(name)), OTHER_FLOORS)
+    return floors[0] if of == "entry" else floors[1]
 
 
 def row_of(row: Record) -> Row:
