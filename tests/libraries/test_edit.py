@@ -12,9 +12,10 @@ from mediamill.engine.recovery.janitor import bury_forgotten
 from mediamill.libraries.edit import edit_library, pause_library, resume_library
 from mediamill.libraries.look import show_library
 from mediamill.libraries.model import BadLibraryError, LibraryExistsError, UnknownLibraryError
+from mediamill.libraries.retag import let_go_of_outdated_jobs
 from mediamill.libraries.trash import remove_library
 from tests.engine.waiting import until_blocked
-from tests.libraries.played import IMAGES, Ground, ground
+from tests.libraries.played import IMAGES, VIDEOS, Ground, ground
 
 __all__ = ["ground"]
 
@@ -100,6 +101,24 @@ async def test_a_name_is_one_line_and_the_folder_of_another_library_is_refused(g
     with pytest.raises(LibraryExistsError, match="is the folder of the library others"):
         await edit(ground, path=str(ground.root / "Others"))
     assert (await edit(ground, path=str(ground.root / "Photos")))["name"] == "My pictures"
+
+
+async def test_what_was_to_be_read_from_another_folder_is_read_from_the_new_one(
+    ground: Ground, tmp_path: Path
+) -> None:
+    """A job whose folder is away waits for it; but the folder has moved for good."""
+    await ground.library("Others", images=1)
+    await ground.library(images=2, videos=1)
+    await ground.feed()
+    (running,) = await ground.claim(pool=VIDEOS)
+    assert await let_go_of_outdated_jobs(ground.database) == 0
+    await edit(ground, path=str(tmp_path))
+    assert await let_go_of_outdated_jobs(ground.database) == 2, "what runs is left alone"
+    await ground.fail(running, "away")
+    assert await let_go_of_outdated_jobs(ground.database) == 1
+    assert await ground.feed() == 3
+    roots = "select count(*) from jobs where payload #>> '{file,root}' = $1"
+    assert await ground.one(roots, str(tmp_path)) == 3
 
 
 async def test_a_library_that_is_being_removed_cannot_be_resumed(ground: Ground) -> None:

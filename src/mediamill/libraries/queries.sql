@@ -80,6 +80,13 @@ delete from video_active_state where asset_id = any (:ids::bigint[]);
 select a.id, a.job_id from assets a
 where a.job_id is not null and not exists (select from jobs j where j.id = a.job_id) limit :amount;
 
+-- name: moved_jobs
+-- Jobs that wait, and would look for their file where the library is no more: its path was changed. What is away they would
+-- wait for, and nothing else would be fed.
+select a.id, a.job_id from assets a join libraries l on l.number = a.library join jobs j on j.id = a.job_id
+where a.job_id is not null and j.kind in ('library.image', 'library.video') and j.state in ('queued', 'scheduled', 'held')
+    and j.payload #>> '{file,root}' <> l.absolute_path limit :amount;
+
 -- name: forget_jobs
 -- Their assets wait again, if they still wait for just those jobs.
 update assets a set job_id = null,

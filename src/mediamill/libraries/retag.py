@@ -74,9 +74,11 @@ async def retag_some(database: Database, batch: int = BATCH) -> int:
 
 
 async def let_go_of_outdated_jobs(database: Database) -> int:
-    """Jobs that wait for models that nobody wants any more go, and their assets wait for others; how many."""
+    """Jobs that wait for models that nobody wants any more, or for a folder that is not the library's any more, go;
+    their assets wait for others. How many."""
     async with database.transaction() as connection:
         rows = await queries.outdated_tag_jobs.rows(connection, amount=BATCH)
+        rows += await queries.moved_jobs.rows(connection, amount=BATCH)
         assets = {row["job_id"]: row["id"] for row in rows}
         gone = await purge_jobs(connection, Engine(), list(assets)) if assets else []  # no failure: no hooks
         await queries.forget_jobs.rows(connection, ids=[assets[job] for job in gone], jobs=gone)

@@ -23,7 +23,7 @@ LOOK_SECONDS = 5.0
 async def sweep_libraries(database: Database) -> None:
     """All of it but the garbage, once; what fails does not keep the rest from being done."""
     await _try(lambda: forget_lost_jobs(database), "assets of lost jobs")
-    await _try(lambda: let_go_of_outdated_jobs(database), "jobs of other models")
+    await _try(lambda: let_go_of_outdated_jobs(database), "jobs of other models or folders")
     await _try(lambda: invalidate_scenes(database), "scenes of other rules")
 
 
