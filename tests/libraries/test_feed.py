@@ -30,12 +30,13 @@ async def test_so_many_are_at_hand_and_more_only_when_half_of_them_are_done(grou
     assert await ground.feed() == AT_HAND["image"]
     assert await ground.feed() == 0
     first = "select array_agg(subject_id::int order by id) from jobs"
-    assert await ground.one(first) == list(range(1, AT_HAND["image"] + 1))
-    await ground.run("delete from jobs where subject_id::int <= 400")
-    await ground.run("update assets set job_id = null, status = 'failed' where id <= 400")
+    assert await ground.one(first) == list(range(MANY, MANY - AT_HAND["image"], -1))  # the newest
+    done = "update assets set job_id = null, status = 'failed' where id > $1"
+    await ground.run("delete from jobs where subject_id::int > $1", MANY - 400)
+    await ground.run(done, MANY - 400)
     assert await ground.feed() == 0
-    await ground.run("delete from jobs where subject_id::int <= 600")
-    await ground.run("update assets set job_id = null, status = 'failed' where id <= 600")
+    await ground.run("delete from jobs where subject_id::int > $1", MANY - 600)
+    await ground.run(done, MANY - 600)
     assert await ground.feed() == 500
     assert await jobs(ground) == 900
 

@@ -46,8 +46,9 @@ async def other_looks(ground: Ground, monkeypatch: pytest.MonkeyPatch, name: str
 
 
 async def next_tags(ground: Ground, amount: int = 100) -> list[ClaimedJob]:
+    """Claimed, in the order of the assets."""
     await ground.feed()
-    return await ground.claim(pool=TAGS, amount=amount)
+    return sorted(await ground.claim(pool=TAGS, amount=amount), key=lambda job: int(job.subject_id or 0))
 
 
 def asked(job: ClaimedJob) -> list[dict[str, Any]]:

@@ -29,13 +29,13 @@ SEEN = {
 
 
 async def proxied(ground: Ground, images: int = 1) -> list[ClaimedJob]:
-    """A library whose images wait for a tagger; their jobs, claimed."""
+    """A library whose images wait for a tagger; their jobs, claimed, in the order of the images."""
     await ground.library(images=images)
     await ground.feed()
     for job in await ground.claim(pool=IMAGES, amount=images):
         await ground.play_image(job)
     await ground.feed()
-    return await ground.claim(pool=TAGS, amount=images)
+    return sorted(await ground.claim(pool=TAGS, amount=images), key=lambda job: int(job.subject_id or 0))
 
 
 async def asset(ground: Ground, id_: int = 1) -> dict[str, Any]:

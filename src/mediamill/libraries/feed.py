@@ -1,7 +1,7 @@
 """From assets that wait to jobs: so many at a time that workers never wait, and so few that the queue stays small.
 
 Millions of assets are not millions of jobs. An asset names the job that it has; one that has none and waits is taken
-next, in the order in which it was found. Pausing, emptying or changing a library touches the few that are at hand.
+next, the newest first, as they are shown. Pausing, emptying or changing a library touches the few that are at hand.
 """
 
 from __future__ import annotations

@@ -55,11 +55,10 @@ select library, case when status = 'analyzing' then 'tag' else type end as work,
 from assets where job_id is not null and (:library::int is null or library = :library) group by 1, 2;
 
 -- name: take_waiting
--- Two that feed at once take different ones.
+-- The newest first, by the index of lists; the few that have a job are passed by. Two that feed at once take different ones.
 select id, rel_path, output, type, retry_count from assets
 where library = :library and type = :type and status = :status and job_id is null and vanished_at is null
-    and status in ('pending', 'proxied')
-order by id limit :amount for update skip locked;
+order by shown_at desc, id desc limit :amount for update skip locked;
 
 -- name: note_fed!
 update assets a set job_id = f.job_id, status = :status

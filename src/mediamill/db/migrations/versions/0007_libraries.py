@@ -188,11 +188,10 @@ create table assets (
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 create unique index assets_path on assets (library, rel_path);
 create index assets_folder on assets (folder);
--- Listed by time within type and status, so that a page costs the same whatever is asked for; several are merged.
+-- Listed by time within type and status, so that a page costs the same whatever is asked for; several are merged. What
+-- waits to be fed is one of these stretches.
 create index assets_newest on assets (library, type, status, shown_at desc, id desc) where vanished_at is null;
 create index assets_gone on assets (library, shown_at desc, id desc) where vanished_at is not null;
-create index assets_waiting on assets (library, type, status, id)
-    where job_id is null and status in ('pending', 'proxied') and vanished_at is null;
 create index assets_at_hand on assets (job_id) where job_id is not null;
 create index assets_vanished on assets (vanished_at) where vanished_at is not null;
 create index assets_segmented on assets (segmentation_version) where segmentation_version is not null;
