@@ -98,3 +98,12 @@ async def test_marks_of_a_stranger_are_taken_out(ground: Ground) -> None:
 async def test_tags_alone_are_shown_without_a_lead(ground: Ground) -> None:
     await ground.asset(await ground.library(), "a.jpg", "", tags=["dog", "sand"])
     assert told((await ground.one("dog")).snippet) == "[dog], sand"
+
+
+@pytest.mark.spec("L12")
+async def test_of_a_film_it_is_what_is_said_of_the_moment(ground: Ground) -> None:
+    film = await ground.asset(await ground.library(), "a.mp4", "a cat, a dog, a cup", type="video")
+    await ground.scene(film, 1, "a cat sleeps")
+    await ground.scene(film, 2, "a dog barks")
+    assert told((await ground.one("dogs")).snippet) == "a [dog] barks"
+    assert told((await ground.one("cup")).snippet) == "a cat, a dog, a [cup]"

@@ -11,7 +11,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.search.fuse import Fused, best_moments
-from mediamill.search.model import Hit, Moment, split_marks
+from mediamill.search.model import Hit, Moment, Piece, split_marks
 from mediamill.search.store import queries
 
 BEGIN, END = "\x02", "\x03"  # as the SQL function headline sets them
@@ -47,7 +47,7 @@ def _show_asset(fused: Fused, rows: Rows) -> Hit | None:
     moments = _moments(fused, rows)
     at = f"?t={moments[0].at_seconds:g}" if moments else ""
     own = split_marks(asset["snippet"], BEGIN, END)
-    said = moments[0].snippet if moments and not any(piece.marked for piece in own) else own
+    said = _best_said([*(moment.snippet for moment in moments[:1]), own])
     return Hit(
         of="asset",
         id=asset["id"],
@@ -60,7 +60,7 @@ def _show_asset(fused: Fused, rows: Rows) -> Hit | None:
         happened_at=asset["shown_at"],
         score=fused.score,
         why=tuple(fused.why),
-        snippet=said or own,
+        snippet=said,
         width=asset["width"],
         height=asset["height"],
         duration_seconds=asset["duration_seconds"],
@@ -91,6 +91,12 @@ def _show_entry(fused: Fused, rows: Rows) -> Hit | None:
         facts=facts,
         moments=_moments(fused, rows),
     )
+
+
+def _best_said(snippets: Sequence[tuple[Piece, ...]]) -> tuple[Piece, ...]:
+    """The first that has a word of the search; else the first that says anything."""
+    marked = (snippet for snippet in snippets if any(piece.marked for piece in snippet))
+    return next(marked, next((snippet for snippet in snippets if snippet), ()))
 
 
 def _moments(fused: Fused, rows: Rows) -> tuple[Moment, ...]:
