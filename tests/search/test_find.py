@@ -150,6 +150,17 @@ async def test_more_like_this_leaves_out_the_thing_itself(ground: Ground) -> Non
 
 
 @pytest.mark.spec("L12")
+async def test_more_like_a_video_is_what_is_like_its_moments(ground: Ground) -> None:
+    library = await ground.library()
+    film = await ground.asset(library, "film.mp4", type="video")
+    for number, other in ((1, 0.3), (2, 0.1)):
+        await ground.scene(film, number, "", look=towards(0, other))
+    await ground.asset(library, "alike.jpg", look=towards(0))
+    await ground.asset(library, "other.jpg", look=towards(4))
+    assert await ground.titles(like=Like("asset", film)) == ["alike.jpg"]
+
+
+@pytest.mark.spec("L12")
 async def test_filters_alone_list_the_newest_page_by_page(ground: Ground) -> None:
     library = await ground.library()
     for number in range(5):

@@ -52,6 +52,7 @@ async def find_like(connection: Connection, like: Like, narrow: Narrow) -> list[
         near = await _compare(connection, seen["model_id"], seen["dimensions"], seen["v"], narrow)
         found = [row for row, similarity in near if similarity >= max(ALIKE, floor_of(seen["name"], row.of))]
         itself = {row.subject for row in found if (row.of, row.id) == (like.of, like.id)}
+        itself.add((like.of, str(like.id)))  # a video is found by its moments
         lists.append([row for row in found if row.subject not in itself])
     return lists
 

@@ -203,12 +203,12 @@ select asset_id, scene_id, frame_id, entry_id, 1 - (v <=> :v::text::halfvec) as 
 order by v <=> :v::text::halfvec;
 
 -- name: vectors_of
--- Of one thing that can be seen, by every model that looked at it.
-select m.name, m.task, m.dimensions, m.id as model_id, s.v::text as v
+-- Of one thing that can be seen, by every model that looked at it; of a video what its moments have in common.
+select m.name, m.task, m.dimensions, m.id as model_id, avg(s.v)::text as v
 from search_vectors s join ai_models m on m.id = s.model_id
-where case :of when 'asset' then s.asset_id = :id and s.scene_id is null and s.frame_id is null
-    when 'scene' then s.scene_id = :id when 'frame' then s.frame_id = :id else s.entry_id = :id end
-    and (s.library is null or s.library = any (:libraries::int[]));
+where case :of when 'asset' then s.asset_id = :id when 'scene' then s.scene_id = :id when 'frame' then s.frame_id = :id
+    else s.entry_id = :id end and (s.library is null or s.library = any (:libraries::int[]))
+group by m.id order by m.id;
 
 -- name: newest_assets
 -- A few of each library, type and status, each by the index, then the newest of them.
