@@ -27,8 +27,9 @@ endif
 # A test run starts hundreds of processes, which would each compile all code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The whole suite runs in two processes; what was chosen with ARGS in one, unless they say otherwise.
-WORKERS ?= 2
+# The whole suite runs in three processes, which keep two cores busy: tests wait for others a good part of their time.
+# What was chosen with ARGS runs in one, unless they say otherwise.
+WORKERS ?= 3
 SHARED := -n $(WORKERS) --dist worksteal
 
 .PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library spec spec-json spec-record lock clean

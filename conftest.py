@@ -6,9 +6,9 @@ import pytest
 
 pytest_plugins = ["tests.spec_plugin"]
 
-# Longest first. A run with workers (-n 2 --dist worksteal) gives each a share of the list in this order, and who is
-# done takes from the end of the other's: what comes last must be short, so that both end together.
-# The plans are first because all of them measure one database, which both would fill if they were shared out.
+# Longest first. A run with workers (-n 3 --dist worksteal) gives each a share of the list in this order, and who is
+# done takes from the end of another's: what comes last must be short, so that all end together.
+# The plans are first because all of them measure one database, which each would fill if they were shared out.
 SLOW_FOLDERS = (
     "tests/plans/",
     "tests/stories/",

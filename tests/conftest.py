@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -30,7 +31,8 @@ SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "file_copy_method": "clone",
-    "max_wal_size": "'512MB'",
+    "max_wal_size": "512MB",
+    "shared_buffers": "64MB",  # looked through whenever a database is made or dropped
 }
 
 _numbers = itertools.count(1)
@@ -46,8 +48,10 @@ def server_url() -> Iterator[str]:
         return
     folder = make_server_folder()
     use = EmbeddedServer(folder).start()
-    settings = [f"alter system set {name} = {value}" for name, value in SETTINGS.items()]
-    asyncio.run(run_sql(use.url, *settings, "select pg_reload_conf()"))
+    settings = [f"alter system set {name} = '{value}'" for name, value in SETTINGS.items()]
+    asyncio.run(run_sql(use.url, *settings))
+    use.close()
+    use = EmbeddedServer(folder).start()
     try:
         yield use.url
     finally:
@@ -114,9 +118,9 @@ def drop_database(name: str) -> str:
     return f"drop database if exists {name} with (force)"
 
 
-@pytest.fixture
-async def new_url(server_url: str, template_url: str) -> AsyncIterator[str]:
-    """The address of a fresh, migrated database."""
+@asynccontextmanager
+async def fresh_url(server_url: str) -> AsyncIterator[str]:
+    """The address of a fresh, migrated database, which goes with the block; the template must be there."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     admin = database_url(server_url, "postgres")
     await run_sql(admin, clone_template(name))
@@ -124,12 +128,26 @@ async def new_url(server_url: str, template_url: str) -> AsyncIterator[str]:
     await run_sql(admin, drop_database(name))
 
 
+@asynccontextmanager
+async def open_database(url: str) -> AsyncIterator[Database]:
+    """For a block."""
+    opened = await Database.open(url, connections=20)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def new_url(server_url: str, template_url: str) -> AsyncIterator[str]:
+    """The address of a fresh, migrated database."""
+    async with fresh_url(server_url) as url:
+        yield url
+
+
 @pytest.fixture
 async def database(new_url: str) -> AsyncIterator[Database]:
     """A fresh, migrated database."""
-    opened = await Database.open(new_url, connections=20)
-    yield opened
-    await opened.close()
+    async with open_database(new_url) as opened:
+        yield opened
 
 
 async def wait_until(condition: Callable[[], Awaitable[object]], limit_seconds: float = 120) -> None:

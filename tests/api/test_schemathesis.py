@@ -11,7 +11,7 @@ from tests.api.remote_worker import register
 from tests.api.serving import SECRET, Served
 from tests.videos.played import Ground
 
-EXAMPLES = 10
+EXAMPLES = 5  # at random for each operation, after those of the document and those at the borders
 ROOT = Path(__file__).parents[2]
 # Live streams: there is nothing in them to be tried, and they end when what they tell of ends.
 STREAMS = ("/api/events", "/v1/runs/{run_id}/events", "/api/worker/wakes")
