@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from mediamill.media.errors import MediaError
 from mediamill.processors.contract import ProcessorInput
+from mediamill.processors.library.meaning import meaning_of
 from mediamill.processors.library.tag import (
     TOLD_AT_ONCE,
     BadTagRequestError,
@@ -200,3 +201,21 @@ def test_both_local_models_look_once_for_tags_and_vector(
     monkeypatch.setattr(classes, "classify", count)
     run(tagger, folder, payload([look("scene-00001.jpg"), look("scene-00002.jpg", id_=2)]))
     assert len(looked) == 2
+
+
+@pytest.mark.spec("L11")
+def test_what_was_seen_before_is_only_embedded_and_not_even_opened_for_its_meaning(
+    tagger: LibraryTagger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = run(tagger, folder, payload([look("scene-00001.jpg")]))
+    text = meaning_of(whole[0]["description"], whole[0]["tags"], whole[0]["text"])
+    monkeypatch.setattr(tagger, "_vision", None)  # nobody is there to look
+    known = {"known": text, "wants": ["look"]}
+    told, _ = run(tagger, folder, payload([{**look("scene-00001.jpg"), **known}]))
+    assert told == [{"of": "scene", "id": 1, "look": whole[0]["look"]}]
+    (folder / "scene-00001.jpg").unlink()
+    known = {"known": text, "wants": ["meaning"]}
+    told, _ = run(tagger, folder, payload([{**look("scene-00001.jpg"), **known}]))
+    assert told == [{"of": "scene", "id": 1, "meaning": whole[0]["meaning"]}]
+    told, _ = run(tagger, folder, payload([{**look("scene-00001.jpg"), "known": "", "wants": ["meaning"]}]))
+    assert told == [{"of": "scene", "id": 1}]
