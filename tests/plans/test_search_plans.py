@@ -11,7 +11,7 @@ from mediamill.db.queries import Query
 from mediamill.search.indexes import index_of
 from mediamill.search.nearest import NEAREST, nearest_of
 from mediamill.search.store import queries
-from mediamill.search.words import LIBRARY, MODEL, MOST_RANKED, NEWEST, NEWEST_SHIFT, SORT, SORTS, key
+from mediamill.search.words import BLOCK, BLOCK_SHIFT, LIBRARY, MODEL, MOST_RANKED, SORT, SORTS, key
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("assets", "video_scenes", "search_entries", "search_vectors", "jobs")
@@ -56,8 +56,8 @@ WORD: dict[str, Any] = {
     "most": MOST_RANKED,
     "amount": 500,
 }
-BLOCK = ROWS >> NEWEST_SHIFT
-LATEST = {"ranges": [key(NEWEST, BLOCK), key(NEWEST, BLOCK - 1)]}
+LAST = ROWS >> BLOCK_SHIFT
+LATEST = {"ranges": [key(BLOCK, LAST), key(BLOCK, LAST - 1)]}
 OF_THIRD = {"libraries": [key(LIBRARY, 3)]}
 NEAR = {
     "model_id": 2,

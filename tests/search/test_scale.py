@@ -9,7 +9,7 @@ from mediamill.search.find import search
 from mediamill.search.indexes import ensure_indexes
 from mediamill.search.model import QueryVector, Wanted
 from mediamill.search.nearest import nearest_of
-from mediamill.search.words import LIBRARY, MANY, MODEL, NEWEST, SAMPLE, SORT, SORTS, key, steps
+from mediamill.search.words import BLOCK, LIBRARY, MANY, MODEL, SORT, SORTS, Widening, key
 from tests.search.ground import MEANING, Ground, towards
 
 ROWS = 140_000
@@ -50,24 +50,36 @@ async def test_rare_and_common_words_are_found_among_many_rows(crowd: Ground) ->
 
 async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:
     keys = set(await ground.value("select search_keys(50000, 7, 'image', 3)"))
-    assert {key(NEWEST, 50_000 >> 14), key(LIBRARY, 7), key(MODEL, 3), key(SORT, SORTS["image"])} <= keys
-    share = """select array[avg((search_keys(n, 1, 'image', 1) && array[$1::int])::int)::float8,
-        avg((search_keys(n, 1, 'image', 1) && array[$2::int])::int)::float8] from generate_series(1, 4000000, 512) n"""
-    eighth, of_64 = await ground.value(share, key(SAMPLE, 0), key(SAMPLE, 1))
-    assert eighth == pytest.approx(1 / 8, rel=0.2)
-    assert of_64 == pytest.approx(1 / 64, rel=0.5)
+    assert {key(BLOCK, 50_000 >> 14), key(LIBRARY, 7), key(MODEL, 3), key(SORT, SORTS["image"])} <= keys
+
+
+def walk(expected: int, found: list[int]) -> list[int]:
+    """How many blocks are asked, step by step, in ten million rows; 611: all of them."""
+    wider, asked = Widening(10_000_000, expected), []
+    for so_far in [0, *found]:
+        if asked:
+            wider.widen(so_far)
+        if wider.is_over(so_far):
+            break
+        keys = wider.keys()
+        asked.append(611 if keys is None else len(set(keys)))
+    return asked
 
 
 def test_few_rows_are_read_at_once() -> None:
-    assert steps(10_000_000, 0) == [(0, None)]
-    assert steps(10_000_000, MANY) == [(MANY, None)]
+    assert walk(0, [0]) == walk(MANY, [0]) == [611]
 
 
-def test_of_many_rows_the_newest_are_asked_first_then_samples_then_all() -> None:
-    newest = [key(NEWEST, 610), key(NEWEST, 609)]
-    many, all_of_them = steps(10_000_000, 20_000), steps(10_000_000, 10_000_000)
-    assert many == [(0, newest), (312, [key(SAMPLE, 1)]), (2500, [key(SAMPLE, 0)]), (20_000, None)]
-    assert [ranges for _, ranges in all_of_them] == [newest, *([key(SAMPLE, n)] for n in (2, 1, 0)), None]
+def test_of_many_rows_the_newest_are_asked_first_then_more_and_more_blocks() -> None:
+    assert walk(5_000_000, [500]) == [2], "a common word"
+    assert walk(30_000, [90, 500]) == [2, 9], "two words"
+    assert walk(30_000, [1, 20, 50]) == [2, 9, 27], "a phrase: by what was found"
+    assert walk(30_000, [0, 0, 0, 0]) == [2, 9, 72, 611], "nothing so far"
+    assert Widening(10_000_000, 30_000).keys() == [key(BLOCK, 610), key(BLOCK, 609)]
+
+
+def test_a_phrase_of_very_common_words_is_given_up_at_some_time() -> None:
+    assert walk(1_000_000, [0, 0, 0]) == [2, 4, 32]
 
 
 async def test_a_phrase_is_looked_for_in_more_and_more_rows_until_it_is_found(crowd: Ground) -> None:

@@ -1,15 +1,19 @@
 """Finding by words, at about the same cost in twenty thousand rows and in ten million.
 
 A common word is in a million rows, and an index of words reads all of them. So in a large table the planner is asked
-first how many rows there may be. Few are read at once. Of many, the newest are asked first, then a sample that is
-spread over everything and large enough for a page or more, then one that is eight times as large, and so on to all;
-whoever has found enough stops. The index knows of each row to which of these it belongs, and its library, type and
-model (the SQL function search_keys), so that what is filtered out is not read either.
+first how many rows there may be. Few are read at once. Of many, the newest are asked first, then blocks of rows that
+are spread over the table, as many as should have a page or more, then more by what was found so far, then all; whoever
+has found enough stops. The index knows of each row its block, library, type and model (the SQL function search_keys),
+so that what is not asked for is not read either.
+
+Where words are is not in the index: for a phrase, rows that have its words are looked at. A phrase of words that are in
+more than a hundred thousand rows together, and that is in none of those that were looked at, is given up.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -28,13 +32,15 @@ from mediamill.search.store import queries
 ENOUGH = 200  # to look no further
 ENOUGH_OF_MANY = 30  # to look no further if that means to look at many
 MANY = 2_000  # rows that have the words: of so many or fewer, all are looked at
+MOST_LOOKED_AT = 100_000  # rows that have the words of a phrase
 MOST_FOUND = 500  # of one step, the best
 MOST_RANKED = 1000  # of one step
-NEWEST_SHIFT = 14  # the newest 16,384 ids, and the block before
-SMALL = 4 << NEWEST_SHIFT  # rows of a table that is asked at once
+BLOCK_SHIFT = 14  # a block is 16,384 ids
+SMALL = 4 << BLOCK_SHIFT  # rows of a table that is asked at once
+FEWEST_BLOCKS, MOST_BLOCKS = 4, 200
+WIDEN_LEAST, WIDEN_MOST = 2, 8
 # As search_keys has them: what a key is about is in its last three bits.
-NEWEST, SAMPLE, LIBRARY, MODEL, SORT = range(5)
-SAMPLES = ((512, 2), (64, 1), (8, 0))  # one row in so many, and the key's value
+BLOCK, LIBRARY, MODEL, SORT = 0, 2, 3, 4
 MOST_LIBRARIES = 200
 _RUN = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]{2,}")  # as the SQL function folded has them
 SORTS = {"image": 1, "video": 2, "message": 3, "file": 4}
@@ -122,13 +128,13 @@ async def _widen(connection: Connection, statement: Query, newest: int, given: d
     with suppress(QueryCanceledError):
         async with connection.transaction():
             expected = await _expect(connection, statement, given) if newest > SMALL else 0
-            for rows_behind, ranges in steps(newest, expected):
-                if len(found) >= (ENOUGH_OF_MANY if rows_behind > MANY else ENOUGH):
-                    break
+            wider = Widening(newest, expected)
+            while not wider.is_over(len(found)):
                 rows = await statement.rows(
-                    connection, **given, ranges=ranges, most=MOST_RANKED, amount=MOST_FOUND
+                    connection, **given, ranges=wider.keys(), most=MOST_RANKED, amount=MOST_FOUND
                 )
                 found |= {row["id"]: row for row in rows}
+                wider.widen(len(found))
     return list(found.values())
 
 
@@ -142,15 +148,51 @@ async def _expect(connection: Connection, statement: Query, given: dict[str, Any
     return int(node["Plan Rows"])
 
 
-def steps(newest: int, expected: int) -> list[tuple[int, list[int] | None]]:
-    """Which rows to ask, one after the other, and how many of them may have the words; None: all of the table."""
-    if expected <= MANY:
-        return [(expected, None)]
-    block = newest >> NEWEST_SHIFT
-    samples = [
-        (expected // share, [key(SAMPLE, value)]) for share, value in SAMPLES if expected // share >= ENOUGH
-    ]
-    return [(0, [key(NEWEST, block), key(NEWEST, block - 1)]), *samples, (expected, None)]
+@dataclass(slots=True)
+class Widening:
+    """Which rows are asked next. `expected`: how many rows may have the words; `blocks`: of the next step.
+
+    0 blocks: the newest; as many as there are: the whole table.
+    """
+
+    newest: int
+    expected: int
+    blocks: int = 0
+    asked_all: bool = False
+
+    def __post_init__(self) -> None:
+        """Few rows: at once."""
+        if self.expected <= MANY:
+            self.blocks = self._all
+
+    @property
+    def _all(self) -> int:
+        return (self.newest >> BLOCK_SHIFT) + 1
+
+    def is_over(self, found: int) -> bool:
+        """There is enough, for what the next step costs; or there is no next step."""
+        behind = self.expected * self.blocks / self._all
+        enough = ENOUGH if behind <= MANY else ENOUGH_OF_MANY
+        return self.asked_all or found >= enough or (self.expected > MANY and behind > MOST_LOOKED_AT)
+
+    def keys(self) -> list[int] | None:
+        """Of the blocks of this step; None: of all."""
+        if self.blocks == 0:
+            return [key(BLOCK, self._all - 1), key(BLOCK, self._all - 2)]
+        if self.blocks == self._all:
+            return None
+        return [key(BLOCK, number * self._all // self.blocks) for number in range(self.blocks)]
+
+    def widen(self, found: int) -> None:
+        """By what should be there at first, then by what was there."""
+        self.asked_all = self.blocks == self._all
+        if self.blocks == 0:
+            wanted = math.ceil(2 * ENOUGH * self._all / self.expected)
+        else:
+            factor = 2 * ENOUGH_OF_MANY / max(found, 1)
+            wanted = math.ceil(self.blocks * min(max(factor, WIDEN_LEAST), WIDEN_MOST))
+        few = max(wanted, FEWEST_BLOCKS)
+        self.blocks = few if few <= min(MOST_BLOCKS, self._all // 2) else self._all
 
 
 def key(about: int, value: int) -> int:

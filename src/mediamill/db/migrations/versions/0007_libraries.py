@@ -34,22 +34,19 @@ return setweight(to_tsvector('english', coalesce(folded(said), '')), 'A')
     || setweight(to_tsvector('simple', regexp_replace(coalesce(folded(name), ''), '[^[:alnum:]]+', ' ', 'g')), 'C')
     || setweight(to_tsvector('english', coalesce(folded(words), '')), 'D');
 
--- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, samples of one row in 8, 64
--- and 512 (whole runs of 1,024 ids, spread by a multiplication), library, model, type or source.
+-- What the indexes of words know besides words (search/words.py): the block of 16,384 ids, library, model, type or
+-- source.
 create function search_keys(id bigint, library integer, sort text, model integer) returns integer[]
 language sql immutable parallel safe
 return array_remove(array[
     (id >> 14 << 3)::integer,
-    case when (id >> 10) * 2654435761 >> 12 & 7 = 0 then 1 end,
-    case when (id >> 10) * 2654435761 >> 12 & 63 = 0 then 9 end,
-    case when (id >> 10) * 2654435761 >> 12 & 511 = 0 then 17 end,
     (library << 3) + 2,
     (model << 3) + 3,
     (case sort when 'image' then 1 when 'video' then 2 when 'message' then 3 when 'file' then 4 end << 3) + 4], null);
 
--- What is shown of a text: marks (control characters, taken out of the text before) around the words of a search, and an
--- ellipsis where something is left out. Without such a word it is the beginning. ts_headline leaves out what looks like a
--- tag, so < is hidden from it.
+-- What is shown of a text: marks (control characters, taken out of the text before) around the words of a search, and
+-- an ellipsis where something is left out. Without such a word it is the beginning. ts_headline leaves out what looks
+-- like a tag, so < is hidden from it.
 create function headline(said text, query tsquery) returns text language sql immutable parallel safe
 return (
     select translate(case
@@ -57,7 +54,8 @@ return (
             case when length(plain) <= 300 then plain
             else regexp_replace(left(plain, 300), '\\s*\\S{0,40}$', '') || ' …' end
         when is_short then marked
-        else case when starts_with(ltrim(plain, marks), ltrim(split_part(bare, E'\\x04', 1), marks)) then '' else '… ' end
+        else case when starts_with(ltrim(plain, marks), ltrim(split_part(bare, E'\\x04', 1), marks)) then ''
+            else '… ' end
             || replace(marked, E'\\x04', ' … ')
             || case when right(rtrim(plain, marks), length(rest)) = rest then '' else ' …' end
     end, E'\\x01', '<')
@@ -196,8 +194,9 @@ create index assets_at_hand on assets (job_id) where job_id is not null;
 create index assets_vanished on assets (vanished_at) where vanished_at is not null;
 create index assets_segmented on assets (segmentation_version) where segmentation_version is not null;
 create index assets_twins on assets (proxy_digest) where proxy_digest is not null;
+-- What was written last waits in a list that every search reads: a short one.
 create index assets_words on assets using gin (search_vector, search_keys(id, library, type, tags_model_id))
-    where search_vector is not null;
+    with (gin_pending_list_limit = 256) where search_vector is not null;
 
 create table video_scenes (
     id bigint generated always as identity primary key,
@@ -219,7 +218,8 @@ create table video_scenes (
 );
 create index video_scenes_end on video_scenes (asset_id, end_ts);
 create index video_scenes_words on video_scenes
-    using gin (search_vector, search_keys(id, library, 'video', tags_model_id)) where search_vector is not null;
+    using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
+    with (gin_pending_list_limit = 256) where search_vector is not null;
 
 -- The scene that is open while a video is indexed; moved in the transaction that closes the one before.
 create table video_active_state (
@@ -248,7 +248,8 @@ create table video_frames (
     unique (asset_id, timestamp_ms)
 );
 create index video_frames_words on video_frames
-    using gin (search_vector, search_keys(id, library, 'video', tags_model_id)) where search_vector is not null;
+    using gin (search_vector, search_keys(id, library, 'video', tags_model_id))
+    with (gin_pending_list_limit = 256) where search_vector is not null;
 
 -- What can be found besides libraries: videos with what is said in them, media of chats, files of projects.
 create table search_entries (
@@ -270,7 +271,8 @@ create table search_entries (
 create index search_entries_unembedded on search_entries (embed_job, id) where embedded_by is null;
 create index search_entries_embedded on search_entries (embedded_by) where embedded_by is not null;
 create index search_entries_newest on search_entries (happened_at desc, id desc) where part = 0;
-create index search_entries_words on search_entries using gin (search_vector, search_keys(id, null, source, null));
+create index search_entries_words on search_entries using gin (search_vector, search_keys(id, null, source, null))
+    with (gin_pending_list_limit = 256);
 
 -- One row for each thing and model; each model has a partial index of its own, since models differ in dimensions.
 create table search_vectors (
@@ -295,7 +297,8 @@ create index queues_media on queues (bot_id, provider_name, correspondent_id, id
 
 insert into pools values
     ('library_scans', '{library.scan}', null, 2, 86400, 3, 300, 900, true, 10, 300, 1073741824, false, 604800),
-    ('library_images', '{library.image}', 'library-image', 2, 120, 6, 300, 900, true, 5, 300, 2147483648, false, 604800),
+    ('library_images', '{library.image}', 'library-image', 2, 120, 6, 300, 900, true, 5, 300, 2147483648, false,
+        604800),
     ('library_videos', '{library.video}', 'library-video', 1, 21600, 6, 900, 3600, true, 10, 600, 3221225472, false,
         604800),
     ('library_tags', '{library.tag}', 'library-tag', 1, 3600, 6, 600, 1800, true, 10, 600, 3221225472, true, 604800),
