@@ -179,6 +179,23 @@ async def test_a_file_that_a_job_did_not_find_is_tried_again_when_a_scan_finds_i
     assert found["b.jpg"]["status"] == "failed"
 
 
+async def test_what_a_job_did_not_find_is_not_tried_again_while_a_disk_may_be_away(
+    tree: Tree, tmp_path: Path
+) -> None:
+    tree.write("disk/a.jpg", "b.jpg")
+    await tree.scan()
+    await tree.sql("update library_folders set is_mount = true where rel_path = 'disk'")
+    await tree.sql(
+        "update assets set status = 'failed', error_code = 'file_gone' where rel_path = 'disk/a.jpg'"
+    )
+    (tree.root / "disk" / "a.jpg").rename(tmp_path / "aside.jpg")
+    assert (await tree.scan()).left_alone == 1
+    assert (await tree.assets())["disk/a.jpg"]["status"] == "failed"
+    (tmp_path / "aside.jpg").rename(tree.root / "disk" / "a.jpg")
+    assert (await tree.scan()).left_alone == 0
+    assert (await tree.assets())["disk/a.jpg"]["status"] == "pending"
+
+
 def _missing(path: Path) -> str:
     with pytest.raises(MissingMediaError) as missing, open_file(path):
         pass

@@ -113,7 +113,8 @@ async def finish_scan(database: Database, claim: ScanClaim, counts: ScanCounts) 
     """To its end."""
     async with database.transaction() as connection:
         await hold_scan(connection, claim)
-        await queries.retry_missed.run(connection, number=claim.number)
+        if not counts.left_alone:  # else it may still be away
+            await queries.retry_missed.run(connection, number=claim.number)
         told = claim.told(counts)
         await queries.finish_scan.run(connection, number=claim.number, token=claim.token, counts=told)
         await queries.tell.run(connection, number=claim.number)
