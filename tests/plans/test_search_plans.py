@@ -9,7 +9,7 @@ import pytest
 
 from mediamill.db.queries import Query
 from mediamill.search.indexes import index_of
-from mediamill.search.nearest import NEAREST, nearest_of
+from mediamill.search.nearest import CANDIDATES, nearest_of
 from mediamill.search.store import queries
 from mediamill.search.words import BLOCK, BLOCK_SHIFT, LIBRARY, MODEL, MOST_RANKED, SORT, SORTS, key
 from tests.plans.frame import Case, Plans, check_plan, each, explained
@@ -67,7 +67,7 @@ NEAR = {
     "sources": [],
     **ANY,
     "v": "[" + ",".join(["0.5", "-0.25"] * (DIMENSIONS // 2)) + "]",
-    "amount": NEAREST,
+    "amount": CANDIDATES,
 }
 
 
@@ -125,9 +125,9 @@ SEARCHES = [
         60,
         "of a day",
     ),
-    found(nearest_of(DIMENSIONS), NEAR, NEAREST),
-    found(nearest_of(DIMENSIONS), NEAR | {"libraries": [2]}, 15 * NEAREST, "of a library"),
-    found(nearest_of(DIMENSIONS), NEAR | {"narrow": True, "types": ["video"]}, 10 * NEAREST, "of a type"),
+    found(nearest_of(DIMENSIONS), NEAR, CANDIDATES),
+    found(nearest_of(DIMENSIONS), NEAR | {"libraries": [2]}, 10 * CANDIDATES, "of a library"),
+    found(nearest_of(DIMENSIONS), NEAR | {"narrow": True, "types": ["video"]}, 10 * CANDIDATES, "of a type"),
     found(queries.vectors_of, {"of": "asset", "id": 77, "libraries": [1]}, 1, "an asset"),
     found(queries.vectors_of, {"of": "entry", "id": 77, "libraries": [1]}, 1, "an entry"),
     found(

@@ -1,8 +1,9 @@
 """Finding by vectors: what is nearest to one, by meaning or by look.
 
-Each model has an index of its own, over the signs of the numbers of its vectors (a bit each): a fraction of the size of
-one over the vectors. What it finds is put in order by the vectors themselves. It is read on until enough pass the
-filters; where only few are to be compared with (a small library, say), all of them are, without the index.
+Each model has an index of its own, over the signs of the numbers of its vectors (a bit each): a third of the size of
+one over the vectors (docs/decisions/vectors-by-signs.md). What it finds is put in order by the vectors themselves. It
+is read on until enough pass the filters; where only few are to be compared with (a small library, say), all of them
+are, without the index.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from mediamill.search.model import BadSearchError, Like, QueryVector
 from mediamill.search.store import queries
 from mediamill.search.words import Narrow
 
-FEW = 10_000
-NEAREST = 200
+FEW = 20_000
+CANDIDATES = 400  # by the index; the ef_search of set_up is as large
+NEAREST = 200  # of them, by the vectors
 # Below these, what is near is not alike: one floor for entries, one for pictures, of which only a few words are said: a
 # few words are nearer to any search than a text is. Those of the local models are measured
 # (docs/decisions/near-enough.md); the others are guesses.
@@ -68,8 +70,8 @@ async def _compare(
     }
     few = await queries.few_vectors.value(connection, **among, most=FEW + 1) <= FEW
     statement = queries.compare_all if few else nearest_of(dimensions)
-    rows = await statement.rows(connection, **among, **_filters(narrow), v=vector, amount=NEAREST)
-    return [(row_of(row), row["similarity"]) for row in rows]
+    rows = await statement.rows(connection, **among, **_filters(narrow), v=vector, amount=CANDIDATES)
+    return [(row_of(row), row["similarity"]) for row in rows[:NEAREST]]
 
 
 def _filters(narrow: Narrow) -> dict[str, Any]:

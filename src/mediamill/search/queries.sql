@@ -86,7 +86,7 @@ values (:model_id, :library, :asset_id, :scene_id, :frame_id, :entry_id, :v::tex
 -- For this transaction: every plan knows its values (a plan for any value reads whole indexes), nothing is read from end to
 -- end, vectors are looked for until enough of them pass the filters, and nobody waits for ever.
 select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
-    set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '200', true),
+    set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '400', true),
     set_config('statement_timeout', :timeout::text, true);
 
 -- name: set_down
