@@ -9,7 +9,7 @@ from mediamill.search.find import search
 from mediamill.search.indexes import ensure_indexes
 from mediamill.search.model import QueryVector, Wanted
 from mediamill.search.nearest import nearest_of
-from mediamill.search.words import BLOCK, LIBRARY, MANY, MODEL, SORT, SORTS, Widening, key
+from mediamill.search.words import BLOCK, LIBRARY, MANY, MANY_OF_WORDS, MODEL, SORT, SORTS, Widening, key
 from tests.search.ground import MEANING, Ground, towards
 
 ROWS = 140_000
@@ -53,9 +53,10 @@ async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:
     assert {key(BLOCK, 50_000 >> 14), key(LIBRARY, 7), key(MODEL, 3), key(SORT, SORTS["image"])} <= keys
 
 
-def walk(expected: int, found: list[int]) -> list[int]:
+def walk(expected: int, found: list[int], *, is_phrase: bool = False) -> list[int]:
     """How many blocks are asked, step by step, in ten million rows; 611: all of them."""
-    wider, asked = Widening(10_000_000, expected), []
+    wider = Widening(10_000_000, expected, is_phrase)
+    asked: list[int] = []
     for so_far in [0, *found]:
         if asked:
             wider.widen(so_far)
@@ -67,19 +68,20 @@ def walk(expected: int, found: list[int]) -> list[int]:
 
 
 def test_few_rows_are_read_at_once() -> None:
-    assert walk(0, [0]) == walk(MANY, [0]) == [611]
+    assert walk(0, [0]) == walk(MANY_OF_WORDS, [0]) == walk(MANY, [0], is_phrase=True) == [611]
 
 
 def test_of_many_rows_the_newest_are_asked_first_then_more_and_more_blocks() -> None:
     assert walk(5_000_000, [500]) == [2], "a common word"
     assert walk(30_000, [90, 500]) == [2, 9], "two words"
-    assert walk(30_000, [1, 20, 50]) == [2, 9, 27], "a phrase: by what was found"
-    assert walk(30_000, [0, 0, 0, 0]) == [2, 9, 72, 611], "nothing so far"
-    assert Widening(10_000_000, 30_000).keys() == [key(BLOCK, 610), key(BLOCK, 609)]
+    assert walk(30_000, [1, 20, 50], is_phrase=True) == [2, 9, 27], "a phrase: by what was found"
+    assert walk(30_000, [0, 0, 0]) == [2, 9, 611], "nothing so far"
+    assert Widening(10_000_000, 30_000, False).keys() == [key(BLOCK, 610), key(BLOCK, 609)]
 
 
 def test_a_phrase_of_very_common_words_is_given_up_at_some_time() -> None:
-    assert walk(1_000_000, [0, 0, 0]) == [2, 4, 32]
+    assert walk(1_000_000, [0, 0, 0], is_phrase=True) == [2, 4, 32]
+    assert walk(1_000_000, [0, 0, 0]) == [2, 4, 32, 611], "words are somewhere, if not there"
 
 
 async def test_a_phrase_is_looked_for_in_more_and_more_rows_until_it_is_found(crowd: Ground) -> None:

@@ -31,13 +31,16 @@ from mediamill.search.store import queries
 
 ENOUGH = 200  # to look no further
 ENOUGH_OF_MANY = 30  # to look no further if that means to look at many
-MANY = 2_000  # rows that have the words: of so many or fewer, all are looked at
+MANY = 2_000  # rows that have the words of a phrase: of so many or fewer, all are looked at
+MANY_OF_WORDS = (
+    10_000  # without a phrase that costs less; and the planner thinks of many if it does not know a word
+)
 MOST_LOOKED_AT = 100_000  # rows that have the words of a phrase
 MOST_FOUND = 500  # of one step, the best
 MOST_RANKED = 1000  # of one step
 BLOCK_SHIFT = 14  # a block is 16,384 ids
 SMALL = 4 << BLOCK_SHIFT  # rows of a table that is asked at once
-FEWEST_BLOCKS, MOST_BLOCKS = 4, 200
+FEWEST_BLOCKS, MOST_BLOCKS = 4, 64  # of a step; of more, each costs too much
 WIDEN_LEAST, WIDEN_MOST = 2, 8
 # As search_keys has them: what a key is about is in its last three bits.
 BLOCK, LIBRARY, MODEL, SORT = 0, 2, 3, 4
@@ -128,7 +131,7 @@ async def _widen(connection: Connection, statement: Query, newest: int, given: d
     with suppress(QueryCanceledError):
         async with connection.transaction():
             expected = await _expect(connection, statement, given) if newest > SMALL else 0
-            wider = Widening(newest, expected)
+            wider = Widening(newest, expected, is_phrase="<" in given["query"])
             while not wider.is_over(len(found)):
                 rows = await statement.rows(
                     connection, **given, ranges=wider.keys(), most=MOST_RANKED, amount=MOST_FOUND
@@ -157,12 +160,13 @@ class Widening:
 
     newest: int
     expected: int
+    is_phrase: bool
     blocks: int = 0
     asked_all: bool = False
 
     def __post_init__(self) -> None:
         """Few rows: at once."""
-        if self.expected <= MANY:
+        if self.expected <= (MANY if self.is_phrase else MANY_OF_WORDS):
             self.blocks = self._all
 
     @property
@@ -173,7 +177,8 @@ class Widening:
         """There is enough, for what the next step costs; or there is no next step."""
         behind = self.expected * self.blocks / self._all
         enough = ENOUGH if behind <= MANY else ENOUGH_OF_MANY
-        return self.asked_all or found >= enough or (self.expected > MANY and behind > MOST_LOOKED_AT)
+        in_vain = self.is_phrase and behind > MOST_LOOKED_AT
+        return self.asked_all or found >= enough or in_vain
 
     def keys(self) -> list[int] | None:
         """Of the blocks of this step; None: of all."""
