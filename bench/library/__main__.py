@@ -47,10 +47,11 @@ class Sizes:
     rounds: int = 200
     worked_rounds: int = 3  # of scans and images
     shrink: float = 1.0  # of how long searches are watched while a library is erased
+    erasing_seconds: float = 3600
     quick: bool = False
 
 
-QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 1, 0.2, True)
+QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 1, 0.2, 60, True)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,11 @@ def measure_grown(ground: Ground) -> Found:
 def measure_deleted(ground: Ground) -> Found:
     """Beside searches."""
     with ground.catalogues() as url:
-        return asyncio.run(measure_erasing(url, ground.large, tell, shrink=ground.sizes.shrink))
+        sizes = ground.sizes
+        told = measure_erasing(
+            url, ground.large, tell, shrink=sizes.shrink, most_seconds=sizes.erasing_seconds
+        )
+        return asyncio.run(told)
 
 
 def measure_scanned(ground: Ground) -> Found:
@@ -157,13 +162,19 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--assets", type=int, default=None, help="of the large catalogue")
     parser.add_argument("--vectors", type=int, default=None, help="of the large catalogue")
     parser.add_argument("--rounds", type=int, default=None, help="of every question")
+    parser.add_argument("--erasing", type=float, default=None, help="seconds of erasing, at most")
     parser.add_argument(
         "--keep", type=Path, default=None, help="a folder for the catalogues, kept and used again"
     )
     parser.add_argument("--out", type=Path, default=None, help="results file")
     options = parser.parse_args(arguments)
     sizes = QUICK if options.quick else Sizes()
-    chosen = {"large": options.assets, "vectors": options.vectors, "rounds": options.rounds}
+    chosen = {
+        "large": options.assets,
+        "vectors": options.vectors,
+        "rounds": options.rounds,
+        "erasing_seconds": options.erasing,
+    }
     options.sizes = _replace(sizes, {name: value for name, value in chosen.items() if value is not None})
     # neither a quick run nor a part of one must pass for the real figures
     whole = options.sizes == Sizes() and options.parts == list(PARTS)
@@ -171,7 +182,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _replace(sizes: Sizes, chosen: dict[str, int]) -> Sizes:
+def _replace(sizes: Sizes, chosen: dict[str, Any]) -> Sizes:
     return Sizes(**{**sizes.__dict__, **chosen})
 
 

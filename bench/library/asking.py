@@ -15,10 +15,11 @@ from mediamill.libraries.cursors import write_path
 from mediamill.libraries.look import list_libraries, show_library
 from mediamill.libraries.timeline import newest_of_month, timeline
 from mediamill.search.find import search
-from mediamill.search.model import Like, QueryVector, Wanted
+from mediamill.search.model import QueryVector, Wanted
 
 BIG = "l1"  # half of all
 Ask = Callable[[Connection, Size, random.Random], Awaitable[Any]]
+Make = Callable[[Size, random.Random], Wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,21 @@ def _word(chance: random.Random, low: int, high: int) -> str:
     return f"w{chance.randint(low, high)}"
 
 
-def _searching(make: Callable[[random.Random], Wanted]) -> Ask:
-    async def ask(connection: Connection, _size: Size, chance: random.Random) -> Any:
-        return (await search(connection, make(chance))).hits
+def _found_in(size: Size, chance: random.Random, rows: int) -> str:
+    """A word that about so many rows have: in a larger catalogue, another one. See catalogue.WORDS."""
+    return f"w{round((size.assets + size.scenes) * 5 / (13.8 * rows) * chance.uniform(0.8, 1.2))}"
+
+
+def _rare_phrase(size: Size, chance: random.Random, rows: int) -> str:
+    """Two words that follow each other in about so many rows."""
+    product = (size.assets + size.scenes) / (13.8**2 * rows)
+    first = round(product**0.5 * chance.uniform(0.5, 1))
+    return f'"w{first} w{round(product / first)}"'
+
+
+def _searching(make: Make) -> Ask:
+    async def ask(connection: Connection, size: Size, chance: random.Random) -> Any:
+        return (await search(connection, make(size, chance))).hits
 
     return ask
 
@@ -119,28 +132,30 @@ def _vector(chance: random.Random) -> QueryVector:
 
 
 _DIRECTIONS = directions()
-_SEARCHES: dict[str, Callable[[random.Random], Wanted]] = {
-    "rare word": lambda chance: Wanted(words=_word(chance, 50_000, 500_000)),
-    "middling word": lambda chance: Wanted(words=_word(chance, 100, 1000)),
-    "common word": lambda chance: Wanted(words=_word(chance, 0, 4)),
-    "word of every row": lambda _: Wanted(words="photo"),
-    "two common words": lambda chance: Wanted(words=f"{_word(chance, 0, 4)} {_word(chance, 5, 20)}"),
-    "common and rare word": lambda chance: Wanted(words=f"{_word(chance, 0, 4)} {_word(chance, 1000, 9000)}"),
-    "phrase": lambda chance: Wanted(words=f'"{_word(chance, 0, 4)} {_word(chance, 5, 20)}"'),
-    "rare phrase": lambda chance: Wanted(words=f'"{_word(chance, 20, 60)} {_word(chance, 60, 200)}"'),
-    "phrase of nothing": lambda chance: Wanted(words=f'"{_word(chance, 0, 9)} photo"'),
-    "one or another": lambda chance: Wanted(words=f"{_word(chance, 5, 50)} or {_word(chance, 5, 50)}"),
-    "one without another": lambda chance: Wanted(words=f"{_word(chance, 5, 50)} -{_word(chance, 0, 4)}"),
-    "word in one library": lambda chance: Wanted(words=_word(chance, 0, 4), library=_library_of(chance)),
-    "rarer word in one library": lambda chance: Wanted(
+_SEARCHES: dict[str, Make] = {
+    "rare word": lambda size, chance: Wanted(words=_found_in(size, chance, 10)),
+    "middling word": lambda _, chance: Wanted(words=_word(chance, 100, 1000)),
+    "common word": lambda _, chance: Wanted(words=_word(chance, 0, 4)),
+    "word of every row": lambda *_: Wanted(words="photo"),
+    "two common words": lambda _, chance: Wanted(words=f"{_word(chance, 0, 4)} {_word(chance, 5, 20)}"),
+    "common and rare word": lambda size, chance: Wanted(
+        words=f"{_word(chance, 0, 4)} {_found_in(size, chance, 200)}"
+    ),
+    "phrase": lambda _, chance: Wanted(words=f'"{_word(chance, 0, 1)} {_word(chance, 2, 4)}"'),
+    "rare phrase": lambda size, chance: Wanted(words=_rare_phrase(size, chance, 10)),
+    "phrase of nothing": lambda _, chance: Wanted(words=f'"{_word(chance, 0, 9)} photo"'),
+    "one or another": lambda _, chance: Wanted(words=f"{_word(chance, 5, 50)} or {_word(chance, 5, 50)}"),
+    "one without another": lambda _, chance: Wanted(words=f"{_word(chance, 5, 50)} -{_word(chance, 0, 4)}"),
+    "word in one library": lambda _, chance: Wanted(words=_word(chance, 0, 4), library=_library_of(chance)),
+    "rarer word in one library": lambda _, chance: Wanted(
         words=_word(chance, 100, 900), library=_library_of(chance)
     ),
-    "word in videos": lambda chance: Wanted(words=_word(chance, 0, 4), types=("video",)),
-    "nothing found": lambda chance: Wanted(words=f"nobody{chance.randint(1, 999)}"),
-    "newest": lambda _: Wanted(),
-    "newest of one library": lambda chance: Wanted(library=_library_of(chance)),
-    "meaning": lambda chance: Wanted(meaning=_vector(chance)),
-    "words and meaning": lambda chance: Wanted(words=_word(chance, 0, 900), meaning=_vector(chance)),
+    "word in videos": lambda _, chance: Wanted(words=_word(chance, 0, 4), types=("video",)),
+    "nothing found": lambda _, chance: Wanted(words=f"nobody{chance.randint(1, 999)}"),
+    "newest": lambda *_: Wanted(),
+    "newest of one library": lambda _, chance: Wanted(library=_library_of(chance)),
+    "meaning": lambda _, chance: Wanted(meaning=_vector(chance)),
+    "words and meaning": lambda _, chance: Wanted(words=_word(chance, 0, 900), meaning=_vector(chance)),
 }
 
 
@@ -157,8 +172,3 @@ def questions(*, vectors: bool) -> list[Question]:
         if vectors or "meaning" not in name
     ]
     return listing + finding
-
-
-def like_this(size: Size, chance: random.Random) -> Wanted:
-    """More like one that has a vector."""
-    return Wanted(like=Like("asset", size.assets // 2 + chance.randint(1, size.vectors)))

@@ -80,9 +80,8 @@ def print_growth(growth: Found) -> None:
 
 def print_erasing(delete: Found) -> None:
     """Searches by phase."""
-    print(
-        f"\n{delete['assets']} assets and {delete['scenes']} scenes erased in {delete['erasing_seconds']} s; searches:"
-    )
+    left = f", {delete['left']} left" if delete["left"] else ""
+    print(f"\n{delete['assets']} assets erased in {delete['erasing_seconds']} s{left}; searches meanwhile:")
     for phase, told in delete["phases"].items():
         print(
             f"  {phase:<12}{told['searches']:>7}  p50 {told['p50_ms']:>7.1f}  p90 {told['p90_ms']:>7.1f}"
