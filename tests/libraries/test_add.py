@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.libraries.add import add_library
+from mediamill.libraries.edit import edit_library
 from mediamill.libraries.erase import mark_for_erasing
 from mediamill.libraries.look import show_library
 from mediamill.libraries.model import (
@@ -110,6 +112,30 @@ async def test_a_name_or_a_folder_that_is_taken_is_refused(ground: Ground) -> No
     with pytest.raises(LibraryExistsError) as refused:
         await add(ground, "Others", ground.root / "Photos")
     assert refused.value.fix == "`mediamill library restore photos`"
+
+
+async def test_a_folder_on_a_network_that_does_not_answer_keeps_nobody_waiting(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system hangs over it, as over a share whose server is gone."""
+    answered, real = threading.Event(), Path.is_dir
+    hanging = ground.root / "hanging"
+    hanging.mkdir()
+
+    def is_dir(path: Path) -> bool:
+        return answered.wait(5) if path == hanging else real(path)
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    monkeypatch.setattr("mediamill.libraries.add.ANSWER_SECONDS", 0.05)
+    try:
+        with pytest.raises(BadLibraryError, match="can be seen from here"):
+            await add(ground, "Photos", hanging)
+        await ground.library("Others")
+        with pytest.raises(BadLibraryError, match="can be seen from here"):
+            async with ground.database.transaction() as connection:
+                await edit_library(connection, "others", path=str(hanging))
+    finally:
+        answered.set()
 
 
 async def test_of_two_that_add_the_same_at_once_one_is_refused(ground: Ground) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -22,7 +21,6 @@ from mediamill.api.library_shapes import (
     TimelineOut,
 )
 from mediamill.db.connection import Connection
-from mediamill.errors import UnavailableError
 from mediamill.libraries import add, assets, edit, look, trash
 from mediamill.libraries.model import SLUG_CHARACTERS
 from mediamill.libraries.retag import set_tagger
@@ -31,8 +29,6 @@ from mediamill.libraries.timeline import timeline
 
 router = APIRouter(prefix="/api/libraries", tags=["libraries"])
 
-REACH_SECONDS = 10.0
-
 Slug = Annotated[
     str,
     Path(min_length=1, max_length=SLUG_CHARACTERS, description="The library's slug.", examples=["photos"]),
@@ -40,12 +36,6 @@ Slug = Annotated[
 Amount = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=10_000, description="The `next` or `previous` of a page.")]
 Month = Annotated[str | None, Query(pattern=r"^\d{4}-\d{2}$", description="Only those of this month (UTC).")]
-
-
-class FolderAwayError(UnavailableError):
-    """The folder does not answer."""
-
-    code = "folder_away"
 
 
 @router.get("", response_model=LibrariesOut)
@@ -58,7 +48,6 @@ async def list_libraries(deps: Wired) -> dict[str, Any]:
 @router.post("", status_code=201, response_model=LibraryOut)
 async def add_library(deps: Wired, wish: LibraryIn) -> dict[str, Any]:
     """A folder of the server's machine becomes a library, and is scanned."""
-    await _reach(wish.path)
     async with deps.database.transaction() as connection:
         slug = await add.add_library(connection, **wish.model_dump(exclude={"scan"}))
         if wish.scan:
@@ -76,8 +65,6 @@ async def show_library(deps: Wired, slug: Slug) -> dict[str, Any]:
 @router.patch("/{slug}", response_model=LibraryOut)
 async def edit_library(deps: Wired, slug: Slug, facts: LibraryEdit) -> dict[str, Any]:
     """Another name, folder, or way of working; it holds for what is done from now on."""
-    if facts.path is not None:
-        await _reach(facts.path)
     async with deps.database.transaction() as connection:
         await edit.edit_library(connection, slug, **facts.model_dump())
         return await look.show_library(connection, slug)
@@ -173,12 +160,3 @@ async def _move(deps: Deps, slug: str, verb: Callable[[Connection, str], Awaitab
     async with deps.database.transaction() as connection:
         await verb(connection, slug)
         return await look.show_library(connection, slug, trash=True)
-
-
-async def _reach(path: str) -> None:
-    """A folder on a network that does not answer must not keep the others waiting."""
-    try:
-        async with asyncio.timeout(REACH_SECONDS):
-            await asyncio.to_thread(add.check_path, path)
-    except TimeoutError:
-        raise FolderAwayError(f"{path} does not answer", fix="is what it is mounted from there?") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import Connection
@@ -16,7 +15,10 @@ from mediamill.libraries.model import (
     LibraryInTrashError,
     make_slug,
 )
+from mediamill.libraries.reach import Reach
 from mediamill.libraries.store import queries
+
+ANSWER_SECONDS = 5.0
 
 
 async def add_library(
@@ -31,7 +33,7 @@ async def add_library(
 ) -> str:
     """The slug of the new library."""
     name, slug = check_name(name), make_slug(name)
-    folder, policy = check_path(path), json.dumps({"mode": check_mode(mode)})
+    folder, policy = await check_path(path), json.dumps({"mode": check_mode(mode)})
     await _check_free(connection, slug, folder)
     number = await queries.add_library.value(
         connection,
@@ -49,16 +51,21 @@ async def add_library(
     return slug
 
 
-def check_path(path: str) -> str:
-    """A folder of this machine, by its absolute path."""
+async def check_path(path: str) -> str:
+    """A folder of this machine, by its absolute path. One on a network that does not answer keeps nobody waiting."""
+    folder = _spelled(path)
+    if not await Reach(ANSWER_SECONDS).is_there(folder):
+        raise BadLibraryError(f"{path} is no folder that can be seen from here", fix="is it mounted?")
+    return folder
+
+
+def _spelled(path: str) -> str:
     if not path.startswith("/") or "\0" in path:
         raise BadLibraryError(f"{path!r} is no absolute path")
     try:
         path.encode()
     except UnicodeEncodeError:
         raise BadLibraryError("the path of the folder must be UTF-8") from None
-    if not Path(path).is_dir():
-        raise BadLibraryError(f"{path} is no folder that can be seen from here", fix="is it mounted?")
     return os.path.normpath(path)
 
 

@@ -24,8 +24,8 @@ async def edit_library(
     mode: str | None = None,
 ) -> None:
     """What is None stays. `rescan_seconds` 0: it is scanned only when somebody asks for it."""
+    folder = None if path is None else await check_path(path)
     number = (await lock_library(connection, slug))["number"]
-    folder = None if path is None else check_path(path)
     if folder is not None:
         await check_folder_free(connection, folder, slug)
     await queries.edit_library.run(
