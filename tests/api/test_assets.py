@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.libraries.reach import Reach
 from mediamill.staging.file_names import to_text
 from tests.api.serving import SECRET, Served, serve
 from tests.libraries.played import Ground, ground
@@ -133,11 +135,35 @@ async def test_a_source_whose_name_is_no_text_is_given_too(served: Served, groun
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
+async def test_sources_on_a_network_that_does_not_answer_do_not_stop_the_server(
+    served: Served, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More requests than the server has threads hang over it; files of the server itself are given all the same."""
+    await ground.library(images=1)
+    answered, real, root = threading.Event(), Path.is_dir, ground.root / "Photos"
+
+    def is_dir(path: Path) -> bool:
+        return answered.wait(30) if path == root else real(path)
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    monkeypatch.setattr("mediamill.api.assets._reach", Reach(0.05))
+    try:
+        asking = [served.client.get("/api/assets/1/source") for _ in range(40)]
+        told = {(answer.status_code, answer.json()["code"]) for answer in await asyncio.gather(*asking)}
+        assert told == {(503, "library_away")}
+        async with asyncio.timeout(10):
+            await asyncio.to_thread(int)
+    finally:
+        answered.set()
+
+
 async def test_a_source_that_is_gone_a_link_or_not_mounted_is_said_to_be(
     served: Served, ground: Ground, tmp_path: Path
 ) -> None:
     await ground.library(images=1)
-    (ground.root / "Photos" / "other.jpg").write_bytes(b"x")  # an empty folder would look like a mount that is away
+    (ground.root / "Photos" / "other.jpg").write_bytes(
+        b"x"
+    )  # an empty folder would look like a mount that is away
     gone = await served.client.get("/api/assets/1/source")
     assert (gone.status_code, gone.json()["code"]) == (404, "no_such_file")
     await put_source(ground, b"link.jpg", b"x")

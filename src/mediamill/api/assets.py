@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -15,13 +16,15 @@ from mediamill.api.guard import is_loopback
 from mediamill.api.library_shapes import AssetOut
 from mediamill.api.video_files import OTHER, SENT, YEAR_SECONDS, attachment
 from mediamill.libraries import assets
+from mediamill.libraries.reach import Reach, in_own_thread
 from mediamill.media.source_file import is_at
 from mediamill.staging.file_names import shown
 from mediamill.staging.inputs import BadFileReferenceError, RootAwayError, find_inside
 
 router = APIRouter(prefix="/api/assets", tags=["assets"])
 
-REACH_SECONDS = 10.0
+REACH_SECONDS = 5.0
+_reach = Reach(REACH_SECONDS)
 # What browsers show by themselves; everything else is only ever saved.
 TYPES = {
     "jpg": "image/jpeg",
@@ -95,7 +98,9 @@ async def send_source(request: Request, deps: Wired, asset_id: Id) -> Response:
 
 async def _open_source(root: str, inside: str) -> int | None:
     """A folder on a network may not answer; what is opened after nobody waits any more is closed again."""
-    opening = asyncio.ensure_future(asyncio.to_thread(_open_inside, root, inside))
+    if not await _reach.is_there(root):
+        raise _away(root)
+    opening = in_own_thread(partial(_open_inside, root, inside))
     try:
         async with asyncio.timeout(REACH_SECONDS):
             return await asyncio.shield(opening)
@@ -106,7 +111,11 @@ async def _open_source(root: str, inside: str) -> int | None:
         raise
     except TimeoutError:
         opening.add_done_callback(_close_late)
-        raise RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library") from None
+        raise _away(root) from None
+
+
+def _away(root: str) -> RootAwayError:
+    return RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
 
 
 def _open_inside(root: str, inside: str) -> int | None:

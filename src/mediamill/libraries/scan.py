@@ -12,12 +12,14 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from asyncpg import Record
 
 from mediamill.db.connection import Database
 from mediamill.errors import MediamillError
 from mediamill.libraries.known_folders import KnownFolders
+from mediamill.libraries.reach import in_own_thread
 from mediamill.libraries.renames import keep_renamed
 from mediamill.libraries.scan_batch import ScanBatch
 from mediamill.libraries.scan_model import ScanCounts, ScanFailedError, ScanLostError, ScanRefusedError
@@ -112,7 +114,7 @@ class _Scan:
 
     async def _read(self) -> list[Listing]:
         """Some folders, in a thread, since a folder far away may take its time; meanwhile others see that we live."""
-        reading = asyncio.ensure_future(asyncio.to_thread(_take, self._walk))
+        reading = in_own_thread(partial(_take, self._walk))
         while not reading.done():
             await asyncio.wait({reading}, timeout=BEAT_SECONDS)
             if not reading.done():
