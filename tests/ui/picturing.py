@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import av
 import numpy as np
 from PIL import Image
 
@@ -19,6 +20,7 @@ from mediamill.libraries.model import output_folder
 from tests.api.serving import Served
 from tests.ui.filming import PHOTO, make_clip
 
+SAMPLE, CAT = PHOTO.with_name("video.mp4"), PHOTO.parents[1] / "tests" / "media" / "cat.jpg"
 OUTPUT = "7-1"
 TAGGER = "mobilenet-ssd@2020"
 XSS = "<img src=x onerror=window.hurt=1>.jpg"
@@ -43,9 +45,18 @@ SCENES = ((0.0, 2.1), (2.1, 5.0), (5.0, 6.2), (6.2, 8.0))
 
 
 @cache
+def photos() -> list[Image.Image]:
+    """A rocket, an astronaut, a coffee and a cat."""
+    with av.open(str(SAMPLE)) as film:
+        frames = {int(frame.time or 0): frame for frame in film.decode(video=0)}
+    seen = [Image.fromarray(frames[second].to_ndarray(format="rgb24")) for second in (2, 5)]
+    return [*seen, Image.open(PHOTO).convert("RGB"), Image.open(CAT).convert("RGB")]
+
+
+@cache
 def picture(number: int, edge: int = 320, kind: str = "JPEG") -> bytes:
     """One of many that differ in light and detail."""
-    photo = Image.open(PHOTO).convert("RGB")
+    photo = photos()[number % 4]
     wide, high = photo.size
     part = photo.crop(
         (
@@ -57,7 +68,7 @@ def picture(number: int, edge: int = 320, kind: str = "JPEG") -> bytes:
     )
     part.thumbnail((edge, edge))
     dice = np.random.default_rng(number)
-    lit = np.clip(np.asarray(part) * dice.uniform(0.55, 1.15, 3), 0, 255).astype(np.uint8)
+    lit = np.clip(np.asarray(part) * dice.uniform(0.75, 1.15), 0, 255).astype(np.uint8)
     out = io.BytesIO()
     Image.fromarray(lit).save(out, kind, quality=80)
     return out.getvalue()

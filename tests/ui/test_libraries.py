@@ -90,6 +90,14 @@ async def test_what_cannot_be_done_to_a_library_is_said(served: Served) -> None:
 async def test_the_list_of_libraries_fits_its_window(
     served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
 ) -> None:
+    context = await browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = await context.new_page()
+    complaints = watch_console(page)
+    SHOTS.mkdir(exist_ok=True)
+    await page.goto(f"{served.url}/libraries")
+    await page.screenshot(path=SHOTS / f"libraries-empty-{name}.png", full_page=True)
     await picture_library(served, tmp_path / "photos", "<script>window.hurt=1</script> & family")
     await many_rows(served, tmp_path / "many", 3_000, name="Everything since 1998")
     await many_rows(served, tmp_path / "old", 50, name="The long and winding name of a library of old slides")
@@ -102,16 +110,10 @@ async def test_the_list_of_libraries_fits_its_window(
         'scan_counts = \'{"folders": 312, "files": 48211, "new": 5120}\' where number = 2'
     )
     await served.run("update libraries set is_active = false where number = 3")
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
     await page.goto(f"{served.url}/libraries")
     await expect(page.locator(".library")).to_have_count(3)
     await expect(page.get_by_role("link", name=re.compile("<script>"))).to_be_visible()
     assert await page.evaluate("window.hurt") is None
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    SHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SHOTS / f"libraries-{name}.png", full_page=True)
     assert complaints == []

@@ -136,7 +136,7 @@ async def test_meaning_and_look_come_after_words_and_more_like_this_finds_its_li
     await expect(film.locator(".badge")).to_have_text(["meaning"])
     await expect(film.locator(".at")).to_have_text("0:02")
     await expect(page.locator(".hit.image").first.locator(".badge")).to_have_text(["look"])
-    await page.locator(".hit.image").first.get_by_role("link", name=re.compile("More like")).click()
+    await page.locator(".hit.image").first.get_by_role("link", name=re.compile("Similar to")).click()
     await expect(page.locator(".how")).to_contain_text("More like this one")
     await expect(page.locator(".hit")).to_have_count(5)
     await page.get_by_role("link", name="this one").click()
@@ -196,8 +196,15 @@ async def test_the_page_of_search_fits_its_window(
     page = await context.new_page()
     complaints = watch_console(page)
     SHOTS.mkdir(exist_ok=True)
-    for what, query in (("found", "boat"), ("nothing", "qqqq&library=holidays&type=audio")):
-        await page.goto(f"{served.url}/search?q={query}")
+    alike = next(id_ for path, id_ in made["ids"].items() if path.startswith("2024/"))
+    for what, query in (
+        ("empty", "library=holidays&type=document"),
+        ("newest", ""),
+        ("found", "q=boat"),
+        ("similar", f"like=asset:{alike}"),
+        ("nothing", "q=qqqq&library=holidays&type=audio"),
+    ):
+        await page.goto(f"{served.url}/search?{query}")
         await expect(page.locator(".spinner")).to_have_count(0)
         await until_seen(page)
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
