@@ -1,8 +1,8 @@
 """One attempt at one video of a library: everything comes from one decode of the source, which is opened once.
 
 The frames go by once: the first is the poster, those of the first ten seconds are encoded as the head clip, all are
-glanced at for scenes, and the best frame of each scene is saved when the scene has ended. Why there is no temporary file
-in between: docs/decisions/one-decode.md.
+glanced at for scenes, and the best frame of each scene is saved when the scene has ended. Why there is no temporary
+file in between: docs/decisions/one-decode.md.
 """
 
 from __future__ import annotations
