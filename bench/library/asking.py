@@ -165,7 +165,8 @@ _SEARCHES: dict[str, Make] = {
 
 
 def _library_of(chance: random.Random) -> str:
-    return f"l{chance.randint(1, LIBRARIES)}"
+    """Not the big one, which may be in the trash."""
+    return f"l{chance.randint(2, LIBRARIES)}"
 
 
 def questions(*, vectors: bool) -> list[Question]:

@@ -61,7 +61,8 @@ async def _measure(url: str, size: Size, tell: Tell, shrink: float, most_seconds
         left = await database.pool.fetchval("select count(*) from assets where library = 1")
     finally:
         for task in searchers:
-            task.cancel()
+            if not task.cancel():
+                task.result()  # it failed: there is nothing to tell
         await asyncio.gather(*searchers, return_exceptions=True)
         await database.close()
     erased = {"assets": size.assets // 2 - left, "left": left, "erasing_seconds": round(seconds, 1)}
