@@ -40,7 +40,7 @@ Found = Sequence[tuple[int, Listing]]  # the folder's id, and what is in it
 
 
 def pack_assets(library: int, found: Found) -> bytes:
-    """The rows of all files. Until more is known, they are shown at the time they were last changed."""
+    """Of all files. Until more is known, they are shown at the time they were last changed."""
     paths = _paths(found)
     rows = np.full(len(paths), _EMPTY_ROW)
     rows["library"] = library
@@ -50,8 +50,8 @@ def pack_assets(library: int, found: Found) -> bytes:
     rows["shown_at"] = rows["mtime_ns"] // 1000 - _EPOCH_MICROSECONDS
     rows["type"][_videos(found)] = b"video"
     rows["path_length"] = np.fromiter(map(len, paths), np.int32, len(paths))
-    parts = [b""] * (2 * len(paths))
-    parts[::2], parts[1::2] = rows.view(f"V{_ROW.itemsize}").tolist(), paths
+    parts = [_FILE_HEAD, *[b""] * (2 * len(paths)), _FILE_END]
+    parts[1:-1:2], parts[2:-1:2] = rows.view(f"V{_ROW.itemsize}").tolist(), paths
     return b"".join(parts)
 
 
@@ -79,6 +79,6 @@ async def copy_assets(connection: Connection, library: int, found: Found) -> int
     found = [one for one in found if one[1].count]
     if not found:
         return 0
-    source = BytesIO(_FILE_HEAD + pack_assets(library, found) + _FILE_END)
+    source = BytesIO(pack_assets(library, found))
     said = await connection.copy_to_table("assets", source=source, columns=COLUMNS, format="binary")
     return int(said.rsplit(" ", 1)[-1])

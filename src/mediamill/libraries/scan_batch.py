@@ -15,6 +15,8 @@ from mediamill.libraries.store import queries
 from mediamill.libraries.walk import File, Listing, key_of
 from mediamill.staging.file_names import to_text
 
+FOLDER_COLUMNS = ("id", "library", "parent", "rel_path", "digest", "is_mount")
+
 Found = dict[str, tuple[int, File]]  # by path: the folder that it is in, and the file
 
 
@@ -50,20 +52,18 @@ class ScanBatch:
         if self.gone:
             await queries.drop_folders.run(connection, ids=self.gone)
         if self.added:
-            ids, parents, listings = zip(*self.added, strict=True)
-            paths = [one.rel_path for one in listings]
-            columns = _columns(ids, listings) | {"parents": parents, "paths": paths}
-            await queries.put_folders.run(connection, library=library, **columns)
+            rows = [
+                (id_, library, parent, one.rel_path, one.digest, one.is_mount)
+                for id_, parent, one in self.added
+            ]
+            await connection.copy_records_to_table("library_folders", records=rows, columns=FOLDER_COLUMNS)
         if self.changed:
-            await queries.change_folders.run(connection, **_columns(*zip(*self.changed, strict=True)))
-
-
-def _columns(ids: tuple[int, ...], listings: tuple[Listing, ...]) -> dict[str, object]:
-    return {
-        "ids": ids,
-        "digests": [one.digest for one in listings],
-        "mounts": [one.is_mount for one in listings],
-    }
+            await queries.change_folders.run(
+                connection,
+                ids=[id_ for id_, _ in self.changed],
+                digests=[one.digest for _, one in self.changed],
+                mounts=[one.is_mount for _, one in self.changed],
+            )
 
 
 class _Comparison:

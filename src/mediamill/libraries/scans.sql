@@ -59,12 +59,6 @@ select id, rel_path, digest, is_mount from library_folders where library = :libr
 -- name: take_folder_ids
 select nextval(pg_get_serial_sequence('library_folders', 'id')) from generate_series(1, :amount);
 
--- name: put_folders!
-insert into library_folders (id, library, parent, rel_path, digest, is_mount) overriding system value
-select f.id, :library, f.parent, f.rel_path, f.digest, f.is_mount
-from unnest(:ids::bigint[], :parents::bigint[], :paths::text[], :digests::bytea[], :mounts::bool[])
-    as f (id, parent, rel_path, digest, is_mount);
-
 -- name: change_folders!
 update library_folders o set digest = f.digest, is_mount = f.is_mount
 from unnest(:ids::bigint[], :digests::bytea[], :mounts::bool[]) as f (id, digest, is_mount) where o.id = f.id;

@@ -143,7 +143,6 @@ create table library_folders (
     is_mount boolean not null default false,
     unique (library, rel_path)
 );
-create index library_folders_parent on library_folders (parent);
 -- The order of a walk: everything inside a folder follows it without a gap.
 create unique index library_folders_order on library_folders (library, (rel_path || '/'));
 
