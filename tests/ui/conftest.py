@@ -1,37 +1,88 @@
-"""A browser, a server, and bots that run on it."""
+"""A browser, a server, and bots that run on it.
+
+A browser takes longer to start than most tests take, and lives on the event loop that started it: the tests of a
+file share both. Each has pages, a server and a database of its own, and leaves nothing running.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from mediamill.db.connection import Database
 from tests.api.serving import Served, serve
+from tests.conftest import fresh_url, open_database
 from tests.ui.browser import open_browser
 from tests.ui.talking import Talking
 
 expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
+HERE = Path(__file__).parent
+on_the_shared_loop = pytest_asyncio.fixture(loop_scope="module")
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The hook is told of all tests of the run."""
+    for item in items:
+        is_async = isinstance(item, pytest.Function) and iscoroutinefunction(item.function)
+        if is_async and item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+async def nothing_goes_on() -> AsyncIterator[None]:
+    """What a test began and did not end ends with it, as it would with a loop of its own."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running_browser() -> AsyncIterator[Browser]:
     """The system's browser."""
     async with open_browser() as browser:
         yield browser
 
 
-@pytest.fixture
+@on_the_shared_loop
+async def browser(running_browser: Browser) -> AsyncIterator[Browser]:
+    """It knows nothing of the test before."""
+    yield running_browser
+    for context in running_browser.contexts:
+        await context.close()
+
+
+@on_the_shared_loop
+async def new_url(server_url: str, template_url: str) -> AsyncIterator[str]:
+    """The address of a fresh, migrated database."""
+    async with fresh_url(server_url) as url:
+        yield url
+
+
+@on_the_shared_loop
+async def database(new_url: str) -> AsyncIterator[Database]:
+    """A fresh, migrated database."""
+    async with open_database(new_url) as opened:
+        yield opened
+
+
+@on_the_shared_loop
 async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server on a fresh database."""
     async with serve(database, tmp_path, ingest_seconds=0.05) as served:
         yield served
 
 
-@pytest.fixture
+@on_the_shared_loop
 async def talking(served: Served) -> AsyncIterator[Talking]:
     """A server that runs bots, and somebody who plays people and workers."""
     keeping = asyncio.create_task(served.keeper.run())

@@ -110,6 +110,8 @@ async def test_captions_show_what_is_said_and_the_transcript_follows_leads_and_i
 ) -> None:
     page = await open_video(served, browser, await show_film(ground))
     await expect(page.locator("#cues")).to_be_hidden()
+    # Slowly: each line is there for eight seconds, long enough to be looked at on a busy machine.
+    await page.evaluate("document.getElementById('film').playbackRate = 0.25")
     await page.get_by_role("button", name="Captions", exact=True).click()
     await page.get_by_role("link", name=SAID[3]).click()
     await expect(page.locator("#cues")).to_have_text(SAID[3], timeout=LIMIT)
@@ -118,6 +120,7 @@ async def test_captions_show_what_is_said_and_the_transcript_follows_leads_and_i
     await page.screenshot(path=SHOTS / "video-captions.png")
     await expect(page.locator("#cues")).to_have_text(SAID[4], timeout=LIMIT)
     await expect(page.locator("#lines [aria-current]")).to_contain_text(SAID[4])
+    await page.locator("#film").hover()  # its controls are hidden while it plays and nobody moves
     await page.get_by_role("button", name="Captions", exact=True).click()
     await expect(page.locator("#cues")).to_be_hidden()
     await page.get_by_label("Find in the transcript").fill("THE WHOLE")
