@@ -42,7 +42,7 @@ Found = Sequence[tuple[int, Listing]]  # the folder's id, and what is in it
 def pack_assets(library: int, found: Found) -> bytes:
     """Of all files. Until more is known, they are shown at the time they were last changed."""
     paths = _paths(found)
-    rows = np.full(len(paths), _EMPTY_ROW)
+    rows = np.frombuffer(bytearray(_EMPTY_ROW.tobytes() * len(paths)), _ROW)
     rows["library"] = library
     rows["folder"] = np.repeat([folder for folder, _ in found], [listing.count for _, listing in found])
     for place, name in enumerate(_NUMBERS):
