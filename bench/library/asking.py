@@ -152,8 +152,8 @@ _SEARCHES: dict[str, Make] = {
     "one or another": lambda _, chance: Wanted(words=f"{_word(chance, 5, 50)} or {_word(chance, 5, 50)}"),
     "one without another": lambda _, chance: Wanted(words=f"{_word(chance, 5, 50)} -{_word(chance, 0, 4)}"),
     "word in one library": lambda _, chance: Wanted(words=_word(chance, 0, 4), library=_library_of(chance)),
-    "rarer word in one library": lambda _, chance: Wanted(
-        words=_word(chance, 100, 900), library=_library_of(chance)
+    "rarer word in one library": lambda size, chance: Wanted(
+        words=_found_in(size, chance, 1000), library=_library_of(chance)
     ),
     "word in videos": lambda _, chance: Wanted(words=_word(chance, 0, 4), types=("video",)),
     "nothing found": lambda _, chance: Wanted(words=f"nobody{chance.randint(1, 999)}"),
