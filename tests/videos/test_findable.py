@@ -64,7 +64,9 @@ async def test_edits_trash_and_erasing_are_followed(ground: Ground) -> None:
 
 
 @pytest.mark.spec("L12")
-async def test_videos_from_before_there_was_a_search_are_put_into_it_with_what_is_said(ground: Ground) -> None:
+async def test_videos_from_before_there_was_a_search_are_put_into_it_with_what_is_said(
+    ground: Ground,
+) -> None:
     for number in range(3):
         await ground.ready(f"Day {number} at the sea")
         await write_down(ground)

@@ -50,7 +50,17 @@ class Ground:
         return folder
 
     def links(self, worker: Remote, job: dict[str, Any]) -> tuple[ServerLink, ClaimedJob]:
-        names = ("id", "token", "kind", "pool", "owner", "subject_id", "mime_type", "attempts", "max_attempts")
+        names = (
+            "id",
+            "token",
+            "kind",
+            "pool",
+            "owner",
+            "subject_id",
+            "mime_type",
+            "attempts",
+            "max_attempts",
+        )
         given = {name: job[name] for name in names}
         claimed = ClaimedJob(
             **given, worker_id=worker.id, payload_json=json.dumps(job["payload"]), checkpoint_json=None
@@ -78,7 +88,10 @@ async def test_each_file_is_sent_by_its_name_and_nothing_else_is(ground: Ground)
     assert sent.content == (await ground.output() / "preview.webp").read_bytes()
     part = await worker.get(job, "input/preview.webp", Range="bytes=3-")
     assert (part.status_code, part.content) == (206, sent.content[3:])
-    assert told(await worker.get(job, "input/thumbnail.jpg")) == (404, "input_missing")  # is there, not asked for
+    assert told(await worker.get(job, "input/thumbnail.jpg")) == (
+        404,
+        "input_missing",
+    )  # is there, not asked for
     assert told(await worker.get(job, "input/..%2fpreview.webp"))[0] in (404, 422)
     (await ground.output() / "preview.webp").unlink()
     (await ground.output() / "preview.webp").symlink_to(CAT)
