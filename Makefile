@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The whole suite runs in three processes, which keep two cores busy: tests wait for others a good part of their time.
 # What was chosen with ARGS runs in one, unless they say otherwise.
-WORKERS ?= 3
+WORKERS ?= 2
 SHARED := -n $(WORKERS) --dist worksteal
 
 .PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library spec spec-json spec-record lock clean

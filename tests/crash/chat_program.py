@@ -118,15 +118,16 @@ async def _queues(keeper: BotKeeper) -> BotQueuesManager:
 
 
 async def _work(database: Database, engine: Engine) -> None:
-    """The worker's part; what a dead one held is free again."""
+    """The worker's part. What a dead one held is free again; what it asked for last may be done after its death."""
     async with database.connection() as connection:
-        await connection.execute(
-            "update jobs set lease_expires_at = now() - interval '1 hour' where state = 'running'"
-        )
         claimer = Claimer(await register_worker(connection, name="w"), "w", engine.kinds)
         pools = await list_pools(connection)
-    await run_chore(database, engine, release_expired)
     while True:
+        async with database.connection() as connection:
+            await connection.execute(
+                "update jobs set lease_expires_at = now() - interval '1 hour' where state = 'running'"
+            )
+        await run_chore(database, engine, release_expired)
         async with database.connection() as connection:
             jobs = [job for pool in pools for job in await claimer.claim_jobs(connection, pool, 10)]
         for job in jobs:

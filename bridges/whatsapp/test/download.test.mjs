@@ -29,7 +29,7 @@ let server;
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'bridge-download-'));
   server = await MediaServer.start(folder, PLAIN);
-  timing.downloadIdleSeconds = 0.3;
+  timing.downloadIdleSeconds = 30;
 });
 
 after(async () => {
@@ -106,8 +106,10 @@ describe('a download', () => {
 
   it('ends when nothing comes any more', async () => {
     const media = serve('/stall', (_request, response, file) => response.write(file.subarray(0, 500_000)));
+    timing.downloadIdleSeconds = 0.3;
     await fails(media, { code: 'timeout', final: false });
     await fails(serve('/silence', () => {}), { code: 'timeout' });
+    timing.downloadIdleSeconds = 30;
   });
 
   it('ends when it takes too long as a whole, though something always comes', async () => {

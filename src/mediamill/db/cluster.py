@@ -19,7 +19,9 @@ MAJOR_VERSION = "18"
 DEFAULT_PORT = 5432  # without TCP it is only a part of the socket's name
 SOCKET_PATH_BYTES = 100  # the kernel's limit is 108, with the final zero
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-SMALL_MACHINE_BYTES = 2 * 1024**3
+MEGABYTE = 1024**2
+BUFFERS_SHARE, LEAST_BUFFERS, MOST_BUFFERS = 8, 64 * MEGABYTE, 4096 * MEGABYTE  # an eighth of the memory, between those
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
 INITDB_OPTIONS = (
     "--auth-local=trust",
     "--auth-host=scram-sha-256",
@@ -171,7 +173,7 @@ class Cluster:
 
 def settings_text(socket_folder: Path, port: int | None) -> bytes:
     """The text of mediamill.conf. What makes commits durable is left as PostgreSQL has it: on."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    buffers = min(max(_memory_bytes() // BUFFERS_SHARE, LEAST_BUFFERS), MOST_BUFFERS)
     settings = {
         "listen_addresses": "127.0.0.1" if port else "",
         "port": str(port or DEFAULT_PORT),
@@ -179,7 +181,7 @@ def settings_text(socket_folder: Path, port: int | None) -> bytes:
         "unix_socket_permissions": "0700",
         "password_encryption": "scram-sha-256",
         "max_connections": "200",
-        "shared_buffers": "64MB" if memory < SMALL_MACHINE_BYTES else "256MB",
+        "shared_buffers": f"{buffers // MEGABYTE}MB",  # taken from the system as it is filled
         "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
         "autovacuum_naptime": "10s",
@@ -190,6 +192,14 @@ def settings_text(socket_folder: Path, port: int | None) -> bytes:
     }
     lines = [f"{name} = {_quote(value)}\n" for name, value in settings.items()]
     return os.fsencode("# Written by mediamill at every start.\n" + "".join(lines))
+
+
+def _memory_bytes() -> int:
+    """Of the machine, or of the container if that has less."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # there is none, or it is "max"
+        memory = min(memory, int(MEMORY_LIMIT.read_text()))
+    return memory
 
 
 def _quote(value: str) -> str:
