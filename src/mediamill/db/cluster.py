@@ -20,7 +20,11 @@ DEFAULT_PORT = 5432  # without TCP it is only a part of the socket's name
 SOCKET_PATH_BYTES = 100  # the kernel's limit is 108, with the final zero
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 MEGABYTE = 1024**2
-BUFFERS_SHARE, LEAST_BUFFERS, MOST_BUFFERS = 8, 64 * MEGABYTE, 4096 * MEGABYTE  # an eighth of the memory, between those
+BUFFERS_SHARE, LEAST_BUFFERS, MOST_BUFFERS = (
+    8,
+    64 * MEGABYTE,
+    4096 * MEGABYTE,
+)  # an eighth of the memory, between those
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
 INITDB_OPTIONS = (
     "--auth-local=trust",
