@@ -19,9 +19,7 @@ def test_buffers_are_an_eighth_of_the_memory_that_there_is(
 ) -> None:
     (tmp_path / "memory.max").write_text(limit)
     monkeypatch.setattr(cluster, "MEMORY_LIMIT", tmp_path / "memory.max")
-    monkeypatch.setattr(
-        cluster.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2 * 1024**2}.__getitem__
-    )
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2 * 1024**2}.__getitem__)
     text = cluster.settings_text(tmp_path, None).decode()
     found = re.search(r"shared_buffers = '(\d+)MB'", text)
     assert found is not None
