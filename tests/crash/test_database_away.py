@@ -126,6 +126,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if made.returncode != 0:
         pytest.skip(f"a small disk cannot be mounted here: {made.stderr.decode().strip()}")
     yield place
+    stop_immediately(place / "data")  # it outlives a mill that is killed
     subprocess.run(["umount", "-l", place], check=True)
 
 
