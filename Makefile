@@ -11,6 +11,11 @@ PYTHON ?= python3
 ARGS ?=
 export PYTHON
 export CHROMIUM
+export REDIS_SERVER
+export PROMTOOL
+export POSTGRES16
+export PGBOUNCER
+export S3_SERVER
 # The Node.js of the bridge's tests, where the machine has none that is new enough.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -29,10 +34,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The whole suite runs in three processes, which keep two cores busy: tests wait for others a good part of their time.
 # What was chosen with ARGS runs in one, unless they say otherwise.
-WORKERS ?= 2
-SHARED := -n $(WORKERS) --dist worksteal
+WORKERS ?= 3
+SHARED := -n $(WORKERS) --dist worksteal --durations=25 --durations-min=10
+TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser .tools/redis .tools/promtool \
+	.tools/postgres16 .tools/pgbouncer .tools/s3
 
-.PHONY: help up samples test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library spec spec-json spec-record lock clean
+.PHONY: help up samples docs screenshots test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load chaos-machines spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -43,8 +50,14 @@ up: .venv/.stamp-models .tools/.stamp-js ## server, embedded database and worker
 samples: .venv/.stamp-models ## the sample files turned into text; ARGS=--json for scripts
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" $(BIN)/mediamill process samples $(ARGS)
 
-test: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser ## every test; ARGS='-k name' chooses
+test: $(TESTED_WITH) ## every test; ARGS='-k name' chooses
 	@$(BIN)/pytest $(or $(ARGS),$(SHARED))
+
+docs: .venv/.stamp-dev .tools/.stamp-js ## the site of docs/, in build/site; whatever is broken or in no list stops it
+	@$(BIN)/python scripts/site.py
+
+screenshots: $(TESTED_WITH) ## the pictures of the docs, taken anew by the tests; ARGS='video chat' takes only these
+	@$(BIN)/python scripts/pictures.py $(ARGS)
 
 check: .venv/.stamp-dev ## ruff, mypy, the import contract
 	@$(BIN)/ruff check .
@@ -76,6 +89,14 @@ bench-video: .venv/.stamp-bench ## the ladder beside ffmpeg, resuming, checkpoin
 # Needs 40 GB of disk for a while: catalogues of two million assets, one of them copied.
 bench-library: .venv/.stamp-bench ## two million assets, erasing, scans, images; writes bench/results/library.json
 	@$(BIN)/python -m bench.library $(ARGS)
+
+# Twenty minutes, and nothing else should run. Not part of `make bench`, which takes hours as it is.
+bench-load: .venv/.stamp-bench ## ten minutes at three quarters of the capacity: what grows? Writes bench/results/load.json
+	@$(BIN)/python -m bench.load $(ARGS)
+
+# Needs root: its machines are network namespaces. About half an hour; ARGS='--faults 12 --modes hybrid' is a small run.
+chaos-machines: .venv/.stamp-bench .venv/.stamp-models .tools/redis ## three machines, 200 faults: lost, twice, stuck? Writes bench/results/machines.json
+	@$(BIN)/python -m bench.machines $(ARGS)
 
 # Fetches labelled data once, into .cache.
 bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json
@@ -115,6 +136,11 @@ clean: ## removes what the targets made, except ./data
 	@$(BIN)/mediamill models fetch >&2
 	@touch $@
 
+.venv/.stamp-otel: requirements/otel.txt .venv/.stamp-runtime
+	@echo "installing OpenTelemetry" >&2
+	@$(INSTALL) --require-hashes -r requirements/otel.txt >&2
+	@touch $@
+
 .venv/.stamp-dev: requirements/dev.txt .venv/.stamp-runtime
 	@echo "installing the tools of development" >&2
 	@$(INSTALL) --require-hashes -r requirements/dev.txt >&2
@@ -139,9 +165,24 @@ clean: ## removes what the targets made, except ./data
 .tools/browser: scripts/setup_browser.sh
 	@scripts/setup_browser.sh >&2
 
+.tools/redis: scripts/setup_redis.sh requirements/redis.txt
+	@scripts/setup_redis.sh >&2
+
+.tools/s3: scripts/setup_s3.sh requirements/s3.txt
+	@scripts/setup_s3.sh >&2
+
+.tools/postgres16: scripts/setup_postgres16.sh requirements/postgres16.txt
+	@scripts/setup_postgres16.sh >&2
+
+.tools/pgbouncer: scripts/setup_pgbouncer.sh
+	@scripts/setup_pgbouncer.sh >&2
+
+.tools/promtool: scripts/setup_promtool.sh
+	@scripts/setup_promtool.sh >&2
+
 # Tests that fail are part of the record; a run that could not even collect them leaves none, and is an error.
 RECORD := .cache/spec.json
-spec-record: .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser
+spec-record: $(TESTED_WITH)
 	@if [ ! -f $(RECORD) ] || [ -n "$$(find src tests docs/requirements.md conftest.py pyproject.toml -type f \
 			-newer $(RECORD) -not -path '*/__pycache__/*' -not -path '*/screenshots/*' -print -quit)" ]; then \
 		echo "running the tests for the record of requirements" >&2; \

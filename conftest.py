@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 
 pytest_plugins = ["tests.spec_plugin"]
+
+# The folders of the tests are in memory where there is room: databases are made in many of them, and a disk would be
+# waited for at each of their thousands of writes. Only those of failed tests are kept.
+MEMORY = "/dev/shm"  # noqa: S108 - pytest makes a folder in it that is only ours
+ROOM_BYTES = 8 * 1024**3
+
+
+def _has_room(folder: str) -> bool:
+    """For files that may be run, too."""
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free > ROOM_BYTES
+
+
+if _has_room(MEMORY):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # Longest first. A run with workers (-n 3 --dist worksteal) gives each a share of the list in this order, and who is
 # done takes from the end of another's: what comes last must be short, so that all end together.

@@ -13,8 +13,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,6 +27,7 @@ from typing import Any
 import psutil
 
 from bench.machine import describe_machine
+from bench.serving import forget_peak, free_port, memory_of, serving
 from mediamill.db.embedded import postmaster_pid
 from mediamill.inputs.draft import MessageDraft
 from mediamill.inputs.read_message import JsonMessageReader
@@ -41,7 +40,6 @@ LIMIT_MB = 100
 JPEG = b"\xff\xd8\xff\xe0"
 BORDER = "----border"
 SETTLE_SECONDS = 2.0
-START_SECONDS = 120.0
 
 
 def main() -> int:
@@ -123,7 +121,7 @@ def measure_reading(folder: Path, body: Path) -> float:
 
 def measure_ours(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
     """`mediamill up` with its embedded PostgreSQL. What it does with the messages afterwards counts, too."""
-    port = _free_port()
+    port = free_port()
     environment = {
         **os.environ,
         "MEDIAMILL_DATA": str(folder / "data"),
@@ -132,7 +130,7 @@ def measure_ours(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
     }
     environment.pop("MEDIAMILL_DATABASE_URL", None)
     command = [sys.executable, "-m", "mediamill", "up", "--workers", "0"]
-    with _running(command, environment, port) as server:
+    with serving(command, environment, port) as server:
         postmaster = postmaster_pid(folder / "data")
         return [
             _measure(server, "mediamill", port, name, bodies, postmaster)
@@ -146,9 +144,9 @@ def measure_peer(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
     rows = []
     (folder / "peer").mkdir()
     for name in ("10 images", "1 image"):
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "bench.inputs_peer", str(port), str(folder / "peer")]
-        with _running(command, dict(os.environ), port) as server:
+        with serving(command, dict(os.environ), port) as server:
             rows.append(_measure(server, "FastAPI + pydantic", port, name, bodies))
     return rows
 
@@ -159,7 +157,7 @@ def _measure(
     for _ in range(3):  # everything is imported and connected
         assert _post(port, *bodies["small"]) == 202
     time.sleep(SETTLE_SECONDS)
-    before, cpu_before = _forget_peak(server), sum(server.cpu_times()[:2])
+    before, cpu_before = forget_peak(server), sum(server.cpu_times()[:2])
     began = time.perf_counter()
     with _watching(postmaster) as database, ThreadPoolExecutor(AT_ONCE) as pool:
         statuses = list(pool.map(lambda _: _post(port, *bodies[name]), range(AT_ONCE)))
@@ -171,7 +169,7 @@ def _measure(
         "at_once": AT_ONCE,
         "body_mb": round(bodies[name][0].stat().st_size / 1e6, 1),
         "before_mb": round(before / 1e6, 1),
-        "added_mb": round((_status(server, "VmHWM") - before) / 1e6, 1),
+        "added_mb": round((memory_of(server, "VmHWM") - before) / 1e6, 1),
         "database_added_mb": None if postmaster is None else round((max(database) - database[0]) / 1e6, 1),
         "seconds": round(seconds, 2),
         "cpu_seconds": round(sum(server.cpu_times()[:2]) - cpu_before, 2),
@@ -216,45 +214,8 @@ def _private_bytes(postmaster: int) -> int:
     total = 0
     for process in psutil.Process(postmaster).children():
         with contextlib.suppress(OSError, IndexError):  # it has just ended
-            total += _status(process, "RssAnon")
+            total += memory_of(process, "RssAnon")
     return total
-
-
-def _forget_peak(process: psutil.Process) -> int:
-    """Begin to measure the peak anew; the memory in use now."""
-    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
-    return _status(process, "VmRSS")
-
-
-def _status(process: psutil.Process, name: str) -> int:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition(f"{name}:")[2].split()[0]) * 1024
-
-
-@contextmanager
-def _running(command: list[str], environment: dict[str, str], port: int) -> Iterator[psutil.Process]:
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        try:
-            _wait_for(port, process)
-            yield psutil.Process(process.pid)
-        finally:
-            process.terminate()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise RuntimeError("the server did not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
 
 
 def _print_table(reading: float, rows: list[dict[str, Any]]) -> None:

@@ -19,7 +19,13 @@ def describe_machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "python": platform.python_version(),
         "load_before": round(os.getloadavg()[0], 2),
+        "cores_used_before": cores_used(),
     }
+
+
+def cores_used() -> float:
+    """By everybody, in the next three seconds; the load average remembers what has long ended."""
+    return round(psutil.cpu_percent(interval=3) / 100 * (os.cpu_count() or 1), 2)
 
 
 def _cpu_model() -> str:

@@ -1,8 +1,8 @@
-"""Writes docs/reference/ from the code: settings, commands, job kinds. `--check` only says whether it is up to date."""
+"""Writes docs/reference/ from the code: settings, commands, job kinds, the HTTP API. `--check` only looks."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -10,6 +10,9 @@ from typing import Any, get_args
 import typer
 from pydantic_core import PydanticUndefined
 
+from mediamill.access.model import MEANINGS, Scope
+from mediamill.api.scopes import API, Access
+from mediamill.api.scopes import PAGES as WEB_PAGES
 from mediamill.app import all_kinds
 from mediamill.cli.command import build_app
 from mediamill.processors.registry import processor_names
@@ -133,7 +136,54 @@ def write_kinds() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"settings.md": write_settings, "commands.md": write_commands, "kinds.md": write_kinds}
+def write_routes() -> str:
+    """Every route with who may call it."""
+    lines = [
+        "# Routes",
+        "",
+        MADE,
+        "",
+        "Every route there is, with the scope that a user or token needs for it. On loopback, as it is by default,",
+        "whoever is on the machine has all scopes. Who may `GET` may ask for the `HEAD`.",
+        "A change with a name in the last column is noted in the audit log under it.",
+        "",
+        "| scope | what it is for |",
+        "|---|---|",
+        *(f"| `{scope}` | {meaning} |" for scope, meaning in MEANINGS.items()),
+    ]
+    for title, routes in (("The API", API), ("The pages", WEB_PAGES)):
+        lines += ["", f"## {title}", "", "| method | path | who | audit log |", "|---|---|---|---|"]
+        lines += [_route(name, access) for name, access in routes.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _route(name: str, access: Access) -> str:
+    method, _, path = name.partition(" ")
+    who = f"`{access.who}`" if isinstance(access.who, Scope) else access.who
+    limited = ", limited in number" if access.costly else ""
+    noted = f"`{access.audit}`" if access.audit else ""
+    return f"| {method} | `{path}` | {who}{limited} | {noted} |"
+
+
+def _api_pages() -> dict[str, Callable[[], str]]:
+    sys.path.append(str(ROOT))  # as a script, this file sees only its neighbours
+    from scripts.reference_api import api_pages
+
+    return api_pages(MADE)
+
+
+PAGES = {
+    "settings.md": write_settings,
+    "commands.md": write_commands,
+    "kinds.md": write_kinds,
+    "routes.md": write_routes,
+    **_api_pages(),
+}
+
+
+def left_over() -> list[Path]:
+    """Pages that nothing writes any more."""
+    return [path for path in FOLDER.rglob("*.md") if str(path.relative_to(FOLDER)) not in PAGES]
 
 
 def main() -> int:
@@ -148,7 +198,12 @@ def main() -> int:
         if not path.exists() or path.read_text() != text:
             stale.append(name)
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
+    for path in left_over():
+        stale.append(f"{path.relative_to(FOLDER)} (gone)")
+        if not check:
+            path.unlink()
     if stale:
         print(f"{'out of date' if check else 'written'}: {', '.join(stale)}", file=sys.stderr)
     return 1 if check and stale else 0

@@ -22,10 +22,10 @@ def tell(line: str) -> None:
 
 def main() -> None:
     """Packages by their lock file; `node` in .tools/bin, which `make test` has on its path."""
-    tools = find_node(TOOLS, OLDEST_NODE, tell)
     link = TOOLS / "bin" / "node"
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
+    link.unlink(missing_ok=True)  # make has it on its path: it would be found, and made a link to itself
+    tools = find_node(TOOLS, OLDEST_NODE, tell)
     link.symlink_to(tools.node)
     command = [*tools.npm, "ci", "--ignore-scripts", *QUIET]
     sys.exit(subprocess.run(command, cwd=BRIDGE, env=tools.environment(), stdout=sys.stderr).returncode)

@@ -12,11 +12,20 @@ umask 077
 touch .env
 keep MEDIAMILL_ADMIN_SECRET "$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"
 keep MEDIAMILL_BRIDGE_SECRET "$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"
+keep POSTGRES_PASSWORD "$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"
+# What a profile is good for only if mediamill knows of it. To leave it again, delete these lines of .env.
+case ",${COMPOSE_PROFILES:-}," in *,postgres,*)
+    keep MEDIAMILL_DATABASE_URL "postgresql://mediamill:$(sed -n 's/^POSTGRES_PASSWORD=//p' .env)@postgres/mediamill" ;;
+esac
+case ",${COMPOSE_PROFILES:-}," in *,redis,*)
+    keep MEDIAMILL_QUEUE_MODE hybrid
+    keep MEDIAMILL_REDIS_URL redis://redis:6379/0 ;;
+esac
 # Always anew: the folder may have come from another machine.
 sed -i '/^CURRENT_[UG]ID=/d' .env
 printf 'CURRENT_UID=%s\nCURRENT_GID=%s\n' "$(id -u)" "$(id -g)" >>.env
 # Made here, because compose would make them as root.
-mkdir -p data/pending_media data/bridges/whatsapp
+mkdir -p data/pending_media data/bridges/whatsapp database
 
 if ! command -v docker >/dev/null; then
     echo "error: docker is not installed" >&2

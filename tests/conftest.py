@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import itertools
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 
 from mediamill.db import file_lock
 from mediamill.db.connection import Database
 from mediamill.db.embedded import EmbeddedServer, stop_immediately
 from mediamill.db.migrate import upgrade
+from mediamill.engine.flight_log import uninstall
 
 os.environ.pop("COLUMNS", None)  # worker processes get one, and tables would be cut to its width
 
 PREFIX = "mediamill-tests-"
 MEMORY = "/dev/shm"
 ROOM_BYTES = 4 * 1024**3
+MUCH_BYTES = 100 * 1024**2
 # What is lost only if the machine itself goes down may be lost here; databases are made quicker.
 SETTINGS = {
     "fsync": "off",
@@ -37,6 +42,25 @@ SETTINGS = {
 
 _numbers = itertools.count(1)
 _TEMPLATE = f"mediamill_template_{os.getpid()}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory_goes_back() -> Iterator[None]:
+    """What encoders and large requests had is free afterwards, but the process would keep it: gigabytes by the end."""
+    process = psutil.Process()
+    before = process.memory_info().rss
+    yield
+    if process.memory_info().rss > before + MUCH_BYTES:
+        gc.collect()
+        with contextlib.suppress(AttributeError):  # only the C library of GNU has it
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+@pytest.fixture(autouse=True)
+def no_flight_log_is_left() -> Iterator[None]:
+    """`up` and `worker`, run inside a test, log to a stream that ends with it; what logs later would find it closed."""
+    yield
+    uninstall()
 
 
 @pytest.fixture(scope="session")
@@ -59,10 +83,22 @@ def server_url() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def server_folder() -> Iterator[Path]:
+    """For a server of another user: folders of pytest are closed to others whenever a run begins beside this one."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=_place(), ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _place() -> Path:
+    """In memory if there is room."""
+    memory = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES
+    return Path(MEMORY if memory else tempfile.gettempdir())
+
+
 def make_server_folder() -> Path:
     """In memory if there is room: thousands of databases are made in it, each of hundreds of files."""
-    memory = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES
-    place = Path(MEMORY if memory else tempfile.gettempdir())
+    place = _place()
     for leftover in place.glob(f"{PREFIX}*/postgres.use"):
         with contextlib.suppress(OSError):
             remove_unless_used(leftover.parent)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.engine.measure import SCRATCH_VARIABLE
@@ -30,6 +30,7 @@ from bench.engine.report import (
 )
 from bench.engine.servers import describe_server, fresh_database, running_server
 from bench.engine.workers import ROOT
+from bench.frame import names_from
 from bench.machine import describe_machine
 
 RESULTS = ROOT / "bench" / "results"
@@ -63,8 +64,8 @@ def main() -> int:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", type=_names_from(NAMES), default=list(NAMES), help=",".join(NAMES))
-    parser.add_argument("--phases", type=_names_from(PHASES), default=list(PHASES), help=",".join(PHASES))
+    parser.add_argument("--peers", type=names_from(NAMES), default=list(NAMES), help=",".join(NAMES))
+    parser.add_argument("--phases", type=names_from(PHASES), default=list(PHASES), help=",".join(PHASES))
     parser.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
     parser.add_argument(
         "--data", type=Path, default=ROOT / "bench" / "run" / "server", help="the server's folder"
@@ -74,16 +75,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     # a quick run must not pass for the real figures
     options.out = options.out or RESULTS / ("engine-quick.json" if options.quick else "engine.json")
     return options
-
-
-def _names_from(known: Iterable[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are: {', '.join(known)}")
-        return names
-
-    return parse
 
 
 def _measure_all(server_url: str, options: argparse.Namespace, sizes: Sizes) -> list[Row]:

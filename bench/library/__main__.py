@@ -9,31 +9,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import shlex
 import sys
 import tempfile
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.frame import RESULTS, Found, head_of, look_at_machine, measure_parts, names_from, tell
 from bench.library.catalogue import Size, ensure_catalogue
 from bench.library.erasing import measure_erasing
 from bench.library.growth import measure_growth
 from bench.library.pipeline import measure_pipeline
 from bench.library.report import demands_of, print_report
 from bench.library.scan import measure_scan
-from bench.machine import describe_machine
 from mediamill.db.embedded import EmbeddedServer
-
-RESULTS = Path(__file__).parents[1] / "results"
-BUSY = 0.5  # load for each core
-Found = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,7 @@ class Sizes:
     large: int = 2_000_000
     small_vectors: int = 20_000
     vectors: int = 100_000
-    rounds: int = 200
+    rounds: int = 300  # or the 99th of a hundred would be the worst that happened
     worked_rounds: int = 3  # of scans and images
     shrink: float = 1.0  # of how long searches are watched while a library is erased
     erasing_seconds: float = 3600
@@ -132,15 +123,11 @@ PARTS: dict[str, Callable[[Ground], Found]] = {
 def main() -> int:
     """Measure, print, write; 1 if a demand was not met or a part could not be measured."""
     options = _parse(sys.argv[1:])
-    machine = describe_machine()  # before we load it ourselves
-    tell(f"load before the run: {machine['load_before']} on {machine['cores']} cores")
+    machine = look_at_machine()
     found, errors = _measure_all(options)
     demands = demands_of(found)
     results = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {**machine, "load_after": round(os.getloadavg()[0], 2)},
-        "busy": machine["load_before"] > BUSY * (machine["cores"] or 1),
-        "command": shlex.join(["python", "-m", "bench.library", *sys.argv[1:]]),
+        **head_of("bench.library", machine),
         **found,
         "errors": errors,
         "demands": demands,
@@ -150,14 +137,9 @@ def main() -> int:
     return int(bool(errors) or not all(demand["met"] for demand in demands))
 
 
-def tell(text: str) -> None:
-    """Progress; standard output has the figures only."""
-    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
-
-
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.library", description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", type=_parts, default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument("--parts", type=names_from(PARTS), default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
     parser.add_argument("--assets", type=int, default=None, help="of the large catalogue")
     parser.add_argument("--vectors", type=int, default=None, help="of the large catalogue")
@@ -186,27 +168,10 @@ def _replace(sizes: Sizes, chosen: dict[str, Any]) -> Sizes:
     return Sizes(**{**sizes.__dict__, **chosen})
 
 
-def _parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    return names
-
-
 def _measure_all(options: argparse.Namespace) -> tuple[Found, dict[str, str]]:
-    found: Found = {}
-    errors: dict[str, str] = {}
     with _folder(options.keep) as folder:
         ground = Ground(folder, options.sizes)
-        for name in options.parts:
-            started = time.monotonic()
-            try:
-                found[name] = PARTS[name](ground)
-            except Exception as error:  # one part's failure must not cost the figures of the others
-                errors[name] = f"{type(error).__name__}: {error}"
-                traceback.print_exc()
-            tell(f"{name}: {time.monotonic() - started:.0f} s")
-    return found, errors
+        return measure_parts(options.parts, lambda name: PARTS[name](ground))
 
 
 @contextmanager

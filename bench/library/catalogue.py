@@ -51,6 +51,11 @@ select n, library, n / 200, format('%s/trip-%s/IMG_%s.%s', year, trip, photo,
 from (select n, {LIBRARY} as library, 2006 + (n / 200) % 20 as year, lpad((n / 200)::text, 5, '0') as trip,
     lpad((n % 200)::text, 4, '0') as photo, case when n % 5 = 0 then 'video' else 'image' end as type, {WORDS}
     from generate_series($1::int, $2::int) n offset 0) made"""
+# What waits for a worker cannot be found yet.
+WAITING = """
+update assets set output = null, width = null, height = null, description = null, tags = null, facts = null,
+    tags_model_id = null, search_vector = null
+where status = 'pending'"""
 SCENES = f"""
 insert into video_scenes (id, asset_id, library, number, start_ts, end_ts, sharpness_score, keep_reason, rep_frame_path,
     description, tags_model_id, search_vector)
@@ -167,6 +172,7 @@ async def _fill(database: Database, size: Size, media: Path, tell: Tell) -> None
     await asyncio.gather(*(_load(database, size, begins, tell) for _ in range(LOADERS)))
     async with database.connection() as connection:
         await connection.execute("set maintenance_work_mem = '1GB'")
+        await connection.execute(WAITING)
         for name, definition in indexes.items():
             began = time.monotonic()
             await connection.execute(definition)

@@ -33,7 +33,9 @@ def _growth_demands(growth: Found) -> list[Demand]:
     """Of each group the question that grew most, by what people wait and by what the server works."""
     lines = []
     for group, limit in (("claim", FLAT), ("listing", FLAT), ("search", SEARCH)):
-        for measure, said in (("p50", "p50"), ("cpu", "CPU of the server")):
+        for measure, said in (("p50", "p50"), ("p99", "p99"), ("cpu", "CPU of the server")):
+            if group != "search" and measure == "p99":  # of a millisecond: whatever else the machine did
+                continue
             grown = {name: told[measure] for name, told in growth.items() if told["group"] == group}
             worst = max(grown, key=grown.__getitem__)
             lines.append(Demand(f"{group}, {said}, large to small ({worst})", grown[worst], limit, True))
@@ -63,14 +65,19 @@ def print_growth(growth: Found) -> None:
     print(
         f"\nms; CPU is the server's{'':<9}{small['assets']:>9} assets{'':<11}{large['assets']:>9} assets{'':<13}growth"
     )
-    print(f"{'':<32}" + f"{'p50':>8}{'p99':>9}{'CPU':>8} " * 2 + f"{'p50':>8}{'p99':>7}{'CPU':>7}{'rows':>7}")
-    for name, grown in growth["growth"].items():
-        row = f"{name:<32}"
+    print(
+        f"{'':<32}"
+        + f"{'p50':>8}{'p99':>9}{'CPU':>8} " * 2
+        + f"{'p50':>8}{'p99':>7}{'CPU':>7}{'first':>7}{'rows':>7}"
+    )
+    for question, grown in growth["growth"].items():
+        row = f"{question:<32}"
         for side in (small, large):
-            told = side["times"][name]
+            told = side["times"][question]
             row += f"{told['p50_ms']:>8.1f}{told['p99_ms']:>9.1f}{told['cpu_p50_ms']:>8.1f} "
-        rows = large["times"][name]["rows"]
-        print(row + f"{grown['p50']:>8.2f}{grown['p99']:>7.2f}{grown['cpu']:>7.2f}{rows:>7.0f}")
+        for name, width in (("p50", 8), ("p99", 7), ("cpu", 7), ("first", 7)):
+            row += f"{grown.get(name, 0):>{width}.2f}"
+        print(f"{row}{large['times'][question]['rows']:>7.0f}")
     print(
         f"\n{large['size']['bytes_per_asset']} bytes for each asset, {large['size']['database_mb']} MB in all"
     )

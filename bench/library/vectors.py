@@ -258,8 +258,10 @@ def text_of(vector: Vectors) -> str:
     return "[" + ",".join(f"{number:.5g}" for number in vector.tolist()) + "]"
 
 
-async def run(url: str, sets: dict[str, Set], limits: Sequence[int], options: str) -> dict[str, Any]:
-    """Both ways on every set."""
+async def run(
+    url: str, sets: dict[str, Set], ways: Sequence[str], limits: Sequence[int], options: str
+) -> dict[str, Any]:
+    """These ways on every set."""
     await upgrade(url)
     found: dict[str, Any] = {}
     for name, given in sets.items():
@@ -275,7 +277,7 @@ async def run(url: str, sets: dict[str, Set], limits: Sequence[int], options: st
         await bench.fill()
         found[name] = {"none": await bench.without()}
         tell(f"{name} none {found[name]['none']}")
-        for way in WAYS:
+        for way in ways:
             found[name][way] = await bench.measure(way, options, limits)
         await connection.close()
     return found
@@ -294,6 +296,7 @@ def main() -> None:
     parser.add_argument("--amount", type=int, default=100_000)
     parser.add_argument("--real", type=int, default=12_000, help="sentences of which vectors are made")
     parser.add_argument("--sets", nargs="+", default=["meaning", "look"])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--limits", type=int, nargs="+", default=[20, 40, 100, 200, 400, 800])
     parser.add_argument("--options", default="", help="of the indexes, as `with (m = 12)`")
     parser.add_argument("--out", type=Path, default=None, help="results file")
@@ -307,7 +310,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-vectors-"))
     use = EmbeddedServer(folder).start()
     try:
-        found = asyncio.run(run(use.url, sets, options.limits, options.options))
+        found = asyncio.run(run(use.url, sets, options.ways, options.limits, options.options))
     finally:
         use.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,19 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shlex
 import sys
 import tempfile
-import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from bench.machine import describe_machine
+from bench.frame import RESULTS, Found, head_of, look_at_machine, measure_parts, names_from, tell
 from bench.media.cascade import compare_cascades
 from bench.media.memory import measure_photo, measure_sound, measure_video
 from bench.media.photos import make_photos
@@ -29,7 +24,6 @@ from bench.media.scene_scan import compare as compare_scans
 from bench.media.scene_scan import make_clip
 from bench.media.warm import SAMPLE_OF, measure_overhead, measure_processor
 
-RESULTS = Path(__file__).parents[1] / "results"
 SUBJECTS = (
     "pillow",
     "pyvips-binary",
@@ -53,7 +47,6 @@ class Sizes:
 
 
 QUICK = Sizes(photos=2, scan_seconds=5, scan_rounds=1, jobs=100, large_bytes=60_000_000, megapixels=50)
-Found = dict[str, Any]
 
 
 def measure_cascade(folder: Path, rounds: int, sizes: Sizes) -> Found:
@@ -97,14 +90,11 @@ PARTS: dict[str, Callable[[Path, int, Sizes], Found]] = {
 def main() -> int:
     """Measure, print, write; 1 if a part could not be measured."""
     options = _parse(sys.argv[1:])
-    machine = describe_machine()  # before we load it ourselves
-    tell(f"load before the run: {machine['load_before']} on {machine['cores']} cores")
+    machine = look_at_machine()
     sizes = QUICK if options.quick else Sizes()
-    found, errors = _measure_all(options.parts, options.rounds, sizes)
+    found, errors = measure_parts(options.parts, lambda name: _measure(name, options.rounds, sizes))
     results = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine,
-        "command": shlex.join(["python", "-m", "bench.media", *sys.argv[1:]]),
+        **head_of("bench.media", machine),
         "rounds": options.rounds,
         "versions": {name: version(name) for name in SUBJECTS},
         **found,
@@ -117,15 +107,10 @@ def main() -> int:
     return 1 if errors else 0
 
 
-def tell(text: str) -> None:
-    """Progress; standard output has the figures only."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.media", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=None, help="5, or 1 of a quick run")
-    parser.add_argument("--parts", type=_parts, default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument("--parts", type=names_from(PARTS), default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
     parser.add_argument("--out", type=Path, default=None, help="results file")
     options = parser.parse_args(arguments)
@@ -136,26 +121,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    return names
-
-
-def _measure_all(parts: list[str], rounds: int, sizes: Sizes) -> tuple[Found, dict[str, str]]:
-    found: Found = {}
-    errors: dict[str, str] = {}
-    for name in parts:
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="mediamill-bench-") as folder:
-            try:
-                found[name] = PARTS[name](Path(folder), rounds, sizes)
-            except Exception as error:  # one part's failure must not cost the figures of the others
-                errors[name] = f"{type(error).__name__}: {error}"
-                traceback.print_exc()
-        tell(f"{name}: {time.monotonic() - started:.0f} s")
-    return found, errors
+def _measure(name: str, rounds: int, sizes: Sizes) -> Found:
+    with tempfile.TemporaryDirectory(prefix="mediamill-bench-") as folder:
+        return PARTS[name](Path(folder), rounds, sizes)
 
 
 def _gather_ratios(found: Found) -> dict[str, float]:

@@ -9,20 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import shlex
 import sys
 import tempfile
-import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from bench.machine import describe_machine
+from bench.frame import RESULTS, Found, head_of, look_at_machine, measure_parts, names_from, tell
 from bench.video.checkpoints import measure_checkpoints
 from bench.video.clips import CLIPS
 from bench.video.ladders import OURS, compare_ladders, run_way, thread_count
@@ -31,9 +25,6 @@ from bench.video.report import demands_of, print_report
 from bench.video.resuming import measure_resuming
 from bench.video.sandboxed import measure_sandboxed
 from bench.video.uploads import measure_upload
-
-RESULTS = Path(__file__).parents[1] / "results"
-BUSY = 0.5  # load for each core
 
 
 @dataclass(frozen=True)
@@ -44,11 +35,10 @@ class Sizes:
     patterns_seconds: int = 12
     files: int = 200
     upload_bytes: int = 1 << 30
-    upload_rounds: int = 3
+    upload_rounds: int = 6
 
 
 QUICK = Sizes(film_seconds=8, patterns_seconds=4, files=40, upload_bytes=128 << 20, upload_rounds=2)
-Found = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -121,15 +111,11 @@ PARTS: dict[str, Callable[[Ground], Found]] = {
 def main() -> int:
     """Measure, print, write; 1 if a demand was not met or a part could not be measured."""
     options = _parse(sys.argv[1:])
-    machine = describe_machine()  # before we load it ourselves
-    tell(f"load before the run: {machine['load_before']} on {machine['cores']} cores")
+    machine = look_at_machine()
     found, errors = _measure_all(options.parts, options.rounds, QUICK if options.quick else Sizes())
     demands = demands_of(found)
     results = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {**machine, "load_after": round(os.getloadavg()[0], 2)},
-        "busy": machine["load_before"] > BUSY * (machine["cores"] or 1),
-        "command": shlex.join(["python", "-m", "bench.video", *sys.argv[1:]]),
+        **head_of("bench.video", machine),
         "rounds": options.rounds,
         "threads": thread_count(),
         "versions": {"av": version("av"), "ffmpeg": run_program("ffmpeg", "-version").split()[2]},
@@ -142,15 +128,10 @@ def main() -> int:
     return int(bool(errors) or not all(demand.is_met for demand in demands))
 
 
-def tell(text: str) -> None:
-    """Progress; standard output has the figures only."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.video", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=None, help="3, or 1 of a quick run")
-    parser.add_argument("--parts", type=_parts, default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument("--parts", type=names_from(PARTS), default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a small run, to see that everything works")
     parser.add_argument("--out", type=Path, default=None, help="results file")
     options = parser.parse_args(arguments)
@@ -161,27 +142,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _parts(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    return names
-
-
 def _measure_all(parts: list[str], rounds: int, sizes: Sizes) -> tuple[Found, dict[str, str]]:
-    found: Found = {}
-    errors: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="bench-video-") as folder:
         ground = Ground(Path(folder), rounds, sizes)
-        for name in parts:
-            started = time.monotonic()
-            try:
-                found[name] = PARTS[name](ground)
-            except Exception as error:  # one part's failure must not cost the figures of the others
-                errors[name] = f"{type(error).__name__}: {error}"
-                traceback.print_exc()
-            tell(f"{name}: {time.monotonic() - started:.0f} s")
-    return found, errors
+        return measure_parts(parts, lambda name: PARTS[name](ground))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from mediamill.engine.workers import register_worker
 from mediamill.settings import Settings
 from mediamill.staging.kept import NewKept, keep_file
 from mediamill.videos.add import add_video
-from mediamill.videos.model import NewVideo, source_path
+from mediamill.videos.model import NewVideo, source_name
 
 LEASE_SECONDS = 1800.0
 Way = Callable[[App, ClaimedJob, Path], Awaitable[None]]
@@ -106,7 +106,7 @@ async def _move(app: App, job: ClaimedJob, path: Path) -> None:
 async def _claim(app: App) -> ClaimedJob:
     """A video's job, in our hands."""
     video_id = uuid4()
-    path = source_path(app.settings.data_folder, video_id)
+    path = app.settings.data_folder / source_name(video_id)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"as if")
     new = NewVideo(id=video_id, title="bench", source_name="bench.mp4", source_bytes=5, mime_type="video/mp4")

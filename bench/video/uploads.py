@@ -10,54 +10,94 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import permutations
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import psutil
 
+from bench.serving import forget_peak, free_port, memory_of, serving
 from mediamill.client import Client
 
 HEAD = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"  # enough to be taken for a video
 PIECE = 1 << 20
-START_SECONDS = 120.0
 SETTLE_SECONDS = 2.0
+REST_SECONDS = 3.0
+
+
+@dataclass
+class Figures:
+    """Of every round."""
+
+    speeds: dict[str, list[float]] = field(default_factory=lambda: {"copy": [], "socket": [], "upload": []})
+    server_cpu: list[float] = field(default_factory=list)
+    client_cpu: list[float] = field(default_factory=list)
+
+    def ratio(self, way: str) -> float:
+        """Of the upload to another way, in the same round."""
+        pairs = zip(self.speeds["upload"], self.speeds[way], strict=True)
+        return round(median(upload / other for upload, other in pairs), 2)
 
 
 def measure_upload(folder: Path, size_bytes: int, rounds: int) -> dict[str, Any]:
-    """By turns; every file is on the disk (fsync) when its time ends."""
+    """By turns, in another order each round; every file is on the disk (fsync) when its time ends."""
     source = make_file(folder / "film.mp4", size_bytes)
     small = make_file(folder / "small.mp4", 8 * PIECE)
-    port = _free_port()
-    copies, sockets, uploads, cpu = list[float](), list[float](), list[float](), list[float]()
+    port, figures = free_port(), Figures()
     with _serving(folder / "data", port) as server, Client(f"http://127.0.0.1:{port}") as client:
         client.upload_video(small)  # everything is imported and connected
         time.sleep(SETTLE_SECONDS)
-        before = _forget_peak(server)
+        before = forget_peak(server)
         for number in range(rounds):
-            copies.append(size_bytes / 1e6 / _copy(source, folder / "copy"))
-            sockets.append(size_bytes / 1e6 / _send(source, folder / "sent"))
             named = folder / f"film-{number}.mp4"  # another name is another upload
-            source.rename(named)
-            source = named
-            spent, began = sum(server.cpu_times()[:2]), time.perf_counter()
-            client.upload_video(source)
-            uploads.append(size_bytes / 1e6 / (time.perf_counter() - began))
-            cpu.append(sum(server.cpu_times()[:2]) - spent)
-        peak = _status(server, "VmHWM")
+            source = source.rename(named)
+            ways: list[tuple[str, Callable[[], float]]] = [
+                ("copy", partial(_copy, source, folder / "copy")),
+                ("socket", partial(_send, source, folder / "sent")),
+                ("upload", partial(_upload, client, source, server, figures)),
+            ]
+            orders = list(permutations(ways))  # each comes behind each other one as often
+            for way, take in orders[number % len(orders)]:
+                _rest()
+                figures.speeds[way].append(size_bytes / 1e6 / take())
+        peak = memory_of(server, "VmHWM")
     return {
         "file_mb": round(size_bytes / 1e6),
-        "upload_mb_s": _rounded(uploads),
-        "copy_mb_s": _rounded(copies),
-        "socket_mb_s": _rounded(sockets),
-        "vs_copy": round(median(up / copy for up, copy in zip(uploads, copies, strict=True)), 2),
-        "vs_socket": round(median(up / sent for up, sent in zip(uploads, sockets, strict=True)), 2),
-        "server_cpu_seconds": round(median(cpu), 2),
+        **{f"{way}_mb_s": _rounded(speeds) for way, speeds in figures.speeds.items()},
+        "rounds_mb_s": {way: [round(speed) for speed in speeds] for way, speeds in figures.speeds.items()},
+        "vs_copy": figures.ratio("copy"),
+        "vs_socket": figures.ratio("socket"),
+        "server_cpu_seconds": round(median(figures.server_cpu), 2),
+        "client_cpu_seconds": round(median(figures.client_cpu), 2),
         "server_before_mb": round(before / 1e6, 1),
         "server_added_mb": round((peak - before) / 1e6, 1),
     }
+
+
+def _rest() -> None:
+    """What the one before left behind is not the next one's; and a disk that is fast only for a while rests."""
+    os.sync()
+    time.sleep(REST_SECONDS)
+
+
+def _upload(client: Client, source: Path, server: psutil.Process, figures: Figures) -> float:
+    """Seconds."""
+    ours = psutil.Process()
+    spent, own, began = _cpu(server), _cpu(ours), time.perf_counter()
+    client.upload_video(source)
+    seconds = time.perf_counter() - began
+    figures.server_cpu.append(_cpu(server) - spent)
+    figures.client_cpu.append(_cpu(ours) - own)
+    return seconds
+
+
+def _cpu(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
 
 
 def make_file(path: Path, size_bytes: int) -> Path:
@@ -116,8 +156,7 @@ def _send(source: Path, target: Path) -> float:
     return seconds
 
 
-@contextmanager
-def _serving(data: Path, port: int) -> Iterator[psutil.Process]:
+def _serving(data: Path, port: int) -> AbstractContextManager[psutil.Process]:
     environment = {
         **os.environ,
         "MEDIAMILL_DATA": str(data),
@@ -126,39 +165,7 @@ def _serving(data: Path, port: int) -> Iterator[psutil.Process]:
     }
     environment.pop("MEDIAMILL_DATABASE_URL", None)
     command = [sys.executable, "-m", "mediamill", "up", "--workers", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        try:
-            _await_port(port, process)
-            yield psutil.Process(process.pid)
-        finally:
-            process.terminate()
-
-
-def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise RuntimeError("the server did not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
-
-
-def _forget_peak(process: psutil.Process) -> int:
-    """Begin to measure the peak anew; the memory in use now."""
-    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
-    return _status(process, "VmRSS")
-
-
-def _status(process: psutil.Process, name: str) -> int:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.partition(f"{name}:")[2].split()[0]) * 1024
+    return serving(command, environment, port)
 
 
 def _rounded(figures: list[float]) -> dict[str, float]:

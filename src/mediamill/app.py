@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from mediamill import plugins
 from mediamill.agents.choose import Agents
+from mediamill.backup.marker import check_whole
 from mediamill.conversations import findable as messages_findable
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
@@ -21,12 +23,15 @@ from mediamill.conversations.provider import ProviderFactory
 from mediamill.db.connection import LOST, Database, DatabaseDownError
 from mediamill.db.embedded import EmbeddedServer, ServerUse, postmaster_pid
 from mediamill.db.migrate import upgrade
+from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
 from mediamill.inputs.look import RunWatch
 from mediamill.inputs.runner import RunKeeper
+from mediamill.intake import findable as files_findable
+from mediamill.intake.jobs import intake_kinds
 from mediamill.libraries.jobs import library_kinds
 from mediamill.libraries.scan_job import scan_kinds
 from mediamill.providers import chat
@@ -35,6 +40,8 @@ from mediamill.search.jobs import search_kinds
 from mediamill.settings import Settings
 from mediamill.staging import jobs as staging
 from mediamill.staging.quota import StagingRoom
+from mediamill.staging.shared import shared_bytes
+from mediamill.storage.choose import storage_of
 from mediamill.testing import chaos_kinds
 from mediamill.testing import kinds as scripted
 from mediamill.videos import findable as videos_findable
@@ -46,7 +53,7 @@ KEEP_SECONDS = 0.5
 FULL_DISK_BYTES = 32 << 20  # with less than two segments of its log free, PostgreSQL cannot go on
 LONGEST_PAUSE_SECONDS = 5.0
 
-# The chat networks there are, for those who only need to know their names.
+# Our own chat networks, for those who only need to know their names.
 PROVIDER_NAMES = ("chat", "telegram", "whatsapp")
 
 
@@ -60,12 +67,14 @@ class App:
     enqueuer: Enqueuer
     agents: Agents
     run_watch: RunWatch
+    dispatch: Dispatch
 
     @classmethod
     def of(cls, settings: Settings, database: Database, engine: Engine) -> App:
         """What these three make."""
         enqueuer = Enqueuer(engine.kinds, engine.payload_limit_bytes)
-        return cls(settings, database, engine, enqueuer, Agents(settings), RunWatch(database))
+        run_watch, dispatch = RunWatch(database), Dispatch.of(settings)
+        return cls(settings, database, engine, enqueuer, Agents(settings), run_watch, dispatch)
 
 
 def make_keeper(app: App) -> BotKeeper:
@@ -84,7 +93,7 @@ def make_run_keeper(app: App) -> RunKeeper:
 
 
 def _providers(app: App) -> Mapping[str, ProviderFactory]:
-    """Every chat network. The WhatsApp bridge is shared: the first bot that needs it has it started."""
+    """Every chat network, ours first. The WhatsApp bridge is shared: the first bot that needs it has it started."""
     from mediamill.inputs.spool import Spool, spool_folder
     from mediamill.providers.telegram import provider as telegram  # only a server needs what these import
     from mediamill.providers.telegram.parts import House
@@ -92,24 +101,45 @@ def _providers(app: App) -> Mapping[str, ProviderFactory]:
     from mediamill.providers.whatsapp.bridge import Bridge
 
     data = app.settings.data_folder
-    house = House(app.settings, app.database, app.run_watch, Spool(spool_folder(data)), StagingRoom(data))
-    return {
+    room = StagingRoom(data, shared_bytes(app.database, storage_of(app.settings)))
+    house = House(app.settings, app.database, app.run_watch, Spool(spool_folder(data)), room)
+    factories: dict[str, ProviderFactory] = {
         chat.NAME: chat.ChatProvider,
         telegram.NAME: partial(telegram.TelegramProvider, house=house),
         whatsapp.NAME: partial(whatsapp.WhatsAppProvider, database=app.database, bridge=Bridge(app.settings)),
     }
+    plugins.tell(plugins.add_providers(factories))
+    return factories
+
+
+def provider_names() -> list[str]:
+    """The chat networks that a bot can be on, ours and those of plugins."""
+    names: dict[str, ProviderFactory] = dict.fromkeys(PROVIDER_NAMES, chat.ChatProvider)
+    plugins.add_providers(names)
+    return sorted(names)
 
 
 def all_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Database | None = None) -> Kinds:
-    """Every job kind that there is; those that work in the database need it."""
+    """Every job kind that there is, those of plugins too."""
+    kinds = our_kinds(settings, more, database)
+    plugins.tell(plugins.add_kinds(kinds))
+    return kinds
+
+
+def our_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Database | None = None) -> Kinds:
+    """Those of mediamill itself; those that work in the database need it."""
     ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings), *search_kinds())
     libraries = (*scan_kinds(settings, database), *library_kinds(settings))
-    return Kinds((*ours, *libraries, *scripted.KINDS, *chaos_kinds.KINDS, *more))
+    return Kinds((*ours, *libraries, *intake_kinds(settings), *scripted.KINDS, *chaos_kinds.KINDS, *more))
 
 
 def search_fillers() -> Mapping[str, Filler]:
     """Who puts into the search what is missing there: one of each feature that has something to be found."""
-    return {"videos": videos_findable.fill_findable, "messages": messages_findable.fill_findable}
+    return {
+        "videos": videos_findable.fill_findable,
+        "messages": messages_findable.fill_findable,
+        "files": files_findable.fill_findable,
+    }
 
 
 @asynccontextmanager
@@ -125,10 +155,15 @@ async def open_app(
 
     `keep`: for processes that stay; an embedded server that dies is started again.
     """
+    check_whole(settings.data_folder)
     async with database_url(settings, keep=keep) as url:
         try:
             database = await Database.open(
-                url, connections=settings.database_connections, name=name, wait_seconds=wait_seconds
+                url,
+                pooler_url=pooler_url(settings),
+                connections=settings.database_connections,
+                name=name,
+                wait_seconds=wait_seconds,
             )
         except DatabaseDownError as error:
             raise _explain(error, settings) from error
@@ -138,7 +173,11 @@ async def open_app(
             else:
                 await upgrade(url)
             engine = Engine.from_settings(settings, all_kinds(settings, kinds, database))
-            yield App.of(settings, database, engine)
+            app = App.of(settings, database, engine)
+            try:
+                yield app
+            finally:
+                await app.dispatch.close()
         finally:
             await database.close()
 
@@ -165,9 +204,10 @@ async def until_there(verb: Callable[[], Awaitable[object]]) -> None:
 
 @asynccontextmanager
 async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterator[str]:
-    """The address of the database: the given one, or the embedded server's, which runs meanwhile."""
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
+    """The address of the database itself: the given one, or the embedded server's, which runs meanwhile."""
+    given = settings.database_direct_url or settings.database_url
+    if given is not None:
+        yield given.get_secret_value()
         return
     server = EmbeddedServer(settings.data_folder, port=settings.database_port)
     uses = [await _start(server)]
@@ -180,6 +220,13 @@ async def database_url(settings: Settings, *, keep: bool = False) -> AsyncIterat
             await asyncio.gather(keeper, return_exceptions=True)
         for use in uses:
             await asyncio.to_thread(use.close)
+
+
+def pooler_url(settings: Settings) -> str | None:
+    """The way through a pooler, where there is one."""
+    if settings.database_direct_url is None or settings.database_url is None:
+        return None
+    return settings.database_url.get_secret_value()
 
 
 async def _start(server: EmbeddedServer) -> ServerUse:

@@ -1,4 +1,4 @@
-"""Waiting: with a limit, and for as long as a server asks.
+"""Waiting: with a limit, for a thread that must not be left alone, and for as long as a server asks.
 
 The limit is not kept by `asyncio.wait_for`: in Python 3.11 it swallows a cancellation that comes just as what it waits
 for is done, and whoever was told to stop goes on for ever. Timeouts of a block have no such gap.
@@ -7,6 +7,7 @@ for is done, and whoever was told to stop goes on for ever. Timeouts of a block 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -19,6 +20,22 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def to_its_end(work: Awaitable[None], *, quietly: bool = False) -> None:
+    """Whoever is cancelled meanwhile waits: a file must not be closed under a thread that writes to it."""
+    working = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    failure = working.exception()
+    if cancelled is not None:
+        raise cancelled
+    if failure is not None and not quietly:
+        raise failure
 
 
 def retry_after_seconds(header: str | None) -> float | None:

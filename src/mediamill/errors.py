@@ -48,6 +48,18 @@ class QuotaExceededError(MediamillError):
     code = "quota_exceeded"
 
 
+class TooManyError(MediamillError):
+    """Too many tries; wait a little."""
+
+    code = "too_many_requests"
+
+    def __init__(
+        self, message: str | None = None, *, fix: str | None = None, wait_seconds: float = 1
+    ) -> None:
+        super().__init__(message, fix=fix)
+        self.wait_seconds = wait_seconds
+
+
 class UnavailableError(MediamillError):
     """A part that is needed (database, disk, network) does not answer now."""
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, JsonValue, SecretStr
+from pydantic import Field, JsonValue, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # A secret that processors are given; all others are kept from them.
@@ -25,11 +25,54 @@ class Settings(BaseSettings):
         description="The data folder: the embedded database, staged media, logs.",
     )
 
+    # storage
+    bucket: str | None = Field(
+        default=None,
+        description="Name of an S3-compatible bucket that takes the place of the data folder for lasting files, so "
+        "that several servers and workers share them. Unset: they lie in the data folder.",
+    )
+    bucket_url: str | None = Field(
+        default=None,
+        description="Address of the bucket's server (`https://s3.example.com`). Unset: that of AWS for the region.",
+    )
+    bucket_region: str = Field(default="us-east-1", description="Region of the bucket.")
+    bucket_prefix: str = Field(
+        default="",
+        description="What the keys of all objects begin with, for a bucket that is shared with others.",
+    )
+    bucket_key_id: str | None = Field(
+        default=None,
+        description="Access key id. Unset: found where AWS's own programs look (`AWS_ACCESS_KEY_ID`, the role of the "
+        "machine or of the pod).",
+    )
+    bucket_secret: SecretStr | None = Field(default=None, description="The secret of the access key.")
+    bucket_path_style: bool = Field(
+        default=True,
+        description="The bucket's name is in the path of an address (`host/bucket/key`), not before the host.",
+    )
+    bucket_cache_gb: float = Field(
+        default=10,
+        ge=0,
+        description="So much of the data folder may hold copies of files in the bucket, for work that needs them "
+        "locally; the longest unused go first, and none that was used within six hours.",
+    )
+    bucket_keep_days: float = Field(
+        default=7,
+        ge=0,
+        description="Objects of files that were deleted stay in the bucket for so long, so that a backup of the "
+        "database finds its files when it is restored.",
+    )
+
     # db
     database_url: SecretStr | None = Field(
         default=None,
         description="Any PostgreSQL >= 16 (`postgresql://user:password@host/name`). "
         "Unset: an embedded server in the data folder.",
+    )
+    database_direct_url: SecretStr | None = Field(
+        default=None,
+        description="The same PostgreSQL without a pooler in between, if `MEDIAMILL_DATABASE_URL` is a pooler in "
+        "transaction mode (PgBouncer and the like): for locks, listening and claims, which need sessions.",
     )
     database_port: int | None = Field(
         default=None,
@@ -49,7 +92,37 @@ class Settings(BaseSettings):
     port: int = Field(default=8420, ge=0, le=65535, description="Port of the server.")
     admin_secret: SecretStr | None = Field(
         default=None,
-        description="Secret for registering workers, and for every route once the server listens beyond loopback.",
+        description="Secret for registering workers, and for every route once the server listens beyond loopback: the "
+        "first way in, by which users and tokens are made.",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses or networks, separated by commas, of proxies in front of the server. What they say in "
+        "X-Forwarded-For and X-Forwarded-Proto is believed: who asks, and whether by https.",
+    )
+    costly_requests_per_minute: int = Field(
+        default=600,
+        ge=0,
+        description="Searches, exports, messages and other dear requests that one user or token may send in a minute; "
+        "0: any number. Whoever is on this machine without a login is not counted.",
+    )
+
+    # access
+    login: Literal["auto", "always"] = Field(
+        default="auto",
+        description="Who has to log in or show a token: `auto`, everybody but those on this machine while the server "
+        "listens on loopback only; `always`, these too.",
+    )
+    session_hours: float = Field(
+        default=168, gt=0, le=8760, description="How long a browser stays logged in."
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        description="Token that commands show to the server (`mediamill tokens create`). Unset: the admin secret, if "
+        "that is set.",
+    )
+    audit_keep_days: float = Field(
+        default=365, ge=0, description="How long the audit log remembers; 0: for ever."
     )
 
     # worker
@@ -222,6 +295,14 @@ class Settings(BaseSettings):
         description="How long a library remembers a file that is gone, with its tags; 0: for ever.",
     )
 
+    # intake
+    intake_watch_seconds: float = Field(
+        default=5,
+        gt=0,
+        description="Time between two looks at the watched folders of projects. A file that did not change from one "
+        "look to the next is taken in.",
+    )
+
     # agents
     agent: Literal["openai", "pi"] = Field(
         default="openai",
@@ -342,9 +423,21 @@ class Settings(BaseSettings):
     payload_limit_bytes: int = Field(
         default=1_000_000, gt=0, description="Largest payload, checkpoint or result of a job, as JSON."
     )
-    dispatch: Literal["database"] = Field(
+
+    # dispatch
+    redis_url: SecretStr | None = Field(
+        default=None,
+        description="A Redis or Valkey >= 6.2 for `redis` and `hybrid` (`redis://user:password@host:6379/0`, "
+        "`rediss://` with TLS, `unix:///path`). It keeps nothing that matters, and may be shared.",
+    )
+    redis_pool_size: int = Field(
+        default=10, ge=4, le=1000, description="Most connections that one process keeps to Redis."
+    )
+    queue_mode: Literal["database", "redis", "hybrid"] = Field(
         default="database",
-        description="How waiting workers are woken: `database` is LISTEN/NOTIFY with a poll behind it.",
+        description="How waiting workers are woken: `database` by LISTEN/NOTIFY; `redis` by Redis Streams, which "
+        "tell one worker of a job instead of all; `hybrid` by Redis, and by the database while Redis is away. "
+        "Behind each is a poll, and the database alone decides who holds a job.",
     )
 
     # alerts
@@ -371,6 +464,37 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Least severity shown in the terminal."
     )
+
+    @field_validator("database_direct_url")
+    @classmethod
+    def _find_pooler(cls, direct: SecretStr | None, given: ValidationInfo) -> SecretStr | None:
+        if direct is not None and given.data.get("database_url", ...) is None:
+            raise ValueError("needs MEDIAMILL_DATABASE_URL, the pooler's address")
+        return direct
+
+    log_format: Literal["plain", "json"] = Field(
+        default="plain",
+        description="How log lines are written: `plain`, or `json` (one object a line, with event, ids and trace).",
+    )
+    traces_url: str | None = Field(
+        default=None,
+        description="Where traces are sent, by OTLP over HTTP (`http://collector:4318`); needs `mediamill[otel]`. The "
+        "variables of OpenTelemetry (`OTEL_EXPORTER_OTLP_ENDPOINT`, …) work too. Without either: no traces.",
+    )
+    flight_dumps: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Most flight logs of workers that are kept, in the database and in the folder of each machine.",
+    )
+    flight_dumps_keep_days: float = Field(default=30, gt=0, description="How long they are kept at most.")
+
+    @field_validator("queue_mode")
+    @classmethod
+    def _find_redis(cls, mode: str, given: ValidationInfo) -> str:
+        if mode != "database" and given.data.get("redis_url", ...) is None:
+            raise ValueError("needs MEDIAMILL_REDIS_URL")
+        return mode
 
     @property
     def data_folder(self) -> Path:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from mediamill.db.connection import Database
-from tests.api.serving import Served, serve
+from tests.api.serving import Served, make_app, serve
 
 
 @pytest.fixture
@@ -16,3 +18,17 @@ async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server on a fresh database."""
     async with serve(database, tmp_path) as served:
         yield served
+
+
+@pytest.fixture
+def public(database: Database, tmp_path: Path) -> FastAPI:
+    """A server that would listen on all addresses."""
+    return make_app(database, tmp_path, host="0.0.0.0")
+
+
+@pytest.fixture
+async def stranger(public: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody from elsewhere."""
+    transport = httpx.ASGITransport(public)
+    async with httpx.AsyncClient(transport=transport, base_url="http://mill.example") as client:
+        yield client

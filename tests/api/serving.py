@@ -76,7 +76,7 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     )
     wired = App.of(chosen, database, engine)
     keeper = make_keeper(wired)
-    app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch)
+    app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch, wired.dispatch)
     add_pages(app, database, engine, chosen, keeper)
     add_bridge_door(app, keeper, chosen)
     add_webhook_door(app, keeper)

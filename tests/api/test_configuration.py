@@ -95,7 +95,7 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     assert answer.status_code == 200, answer.text
     now = await pools(served)
     libraries = {"library_scans", "library_images", "library_videos", "library_tags", "embed"}
-    kinds = {"scripted", "transcode", "captions", "default"} | libraries
+    kinds = {"scripted", "transcode", "captions", "intake", "default"} | libraries
     assert set(now) == {"audio", "model", "unsupported"} | kinds
     assert set(now["audio"]["matches"]) == {"audio/*", "video/ogg"}
     assert (now["audio"]["processor"], now["audio"]["timeout_seconds"]) == ("stub-audio", 30)
@@ -105,7 +105,7 @@ async def test_definitions_become_pools_and_job_kinds_keep_theirs(served: Served
     assert now["default"]["matches"] == []
     assert (await served.client.delete(DEFINITIONS)).status_code == 200
     assert {"audio", "video", "image"} <= set(await pools(served))
-    assert len(await pools(served)) == 16
+    assert len(await pools(served)) == 17
 
 
 @pytest.mark.spec("C24")

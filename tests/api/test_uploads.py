@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.api.serving import SECRET, Served, serve
 from tests.conftest import wait_until
 
 FILM = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + bytes(range(256)) * 800
+LONG_FILM = FILM + bytes(range(256)) * 20_000  # of which a thread reads the most
 TUS = {"Tus-Resumable": "1.0.0"}
 CHUNK = {**TUS, "Content-Type": "application/offset+octet-stream"}
 
@@ -263,7 +266,7 @@ async def until_locked(served: Served, place: str) -> None:
 
 @pytest.mark.spec("V1")
 async def test_what_came_before_the_line_broke_is_kept(served: Served) -> None:
-    film = FILM + bytes(range(256)) * 20_000
+    film = LONG_FILM
     place = await begin(served, len(film))
     async with line(served, place, 0, len(film)) as writer:
         writer.write(film[:3_000_000])
@@ -278,7 +281,8 @@ async def test_what_came_before_the_line_broke_is_kept(served: Served) -> None:
         return not served.app.state.upload_desk._sending
 
     await wait_until(let_go)
-    offset = await offset_of(served, place)  # but for what the HTTP server still had in its hands
+    offset = await offset_of(served, place)
+    assert offset == 3_000_000
     assert (await send(served, place, film[offset:], offset)).status_code == 204
     await assert_one_video(served, place)
     source = Path(served.app.state.deps.settings.data_folder) / "videos" / place.rpartition("/")[2] / "source"
@@ -286,19 +290,20 @@ async def test_what_came_before_the_line_broke_is_kept(served: Served) -> None:
 
 
 @pytest.mark.spec("V1")
+@pytest.mark.parametrize("film", [FILM, LONG_FILM], ids=["short", "long"])
 async def test_a_second_sender_is_told_that_somebody_sends(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch, film: bytes
 ) -> None:
     monkeypatch.setattr(uploads_module, "SILENT_SECONDS", 1e9)
     monkeypatch.setattr(upload_module, "LOCK_TRIES", 2)
-    place = await begin(served)
-    async with line(served, place, 0, len(FILM)) as writer:
-        writer.write(FILM[:10])
+    place = await begin(served, len(film))
+    async with line(served, place, 0, len(film)) as writer:
+        writer.write(film[:10])
         await writer.drain()
         await until_locked(served, place)
-        assert code_of(await send(served, place, FILM)) == (423, "upload_locked")
+        assert code_of(await send(served, place, film)) == (423, "upload_locked")
         assert code_of(await served.client.delete(place, headers=TUS)) == (423, "upload_locked")
-        writer.write(FILM[10:])
+        writer.write(film[10:])
         await writer.drain()
 
         async def finished() -> bool:
@@ -309,13 +314,14 @@ async def test_a_second_sender_is_told_that_somebody_sends(
 
 
 @pytest.mark.spec("V1")
+@pytest.mark.parametrize("film", [FILM, LONG_FILM], ids=["short", "long"])
 async def test_a_line_that_broke_unnoticed_makes_way_for_the_next(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch, film: bytes
 ) -> None:
     monkeypatch.setattr(uploads_module, "SILENT_SECONDS", 0.0)
-    place = await begin(served)
-    async with line(served, place, 0, len(FILM)) as writer:
-        writer.write(FILM[:10])
+    place = await begin(served, len(film))
+    async with line(served, place, 0, len(film)) as writer:
+        writer.write(film[:10])
         await writer.drain()
         await until_locked(served, place)
 
@@ -327,7 +333,40 @@ async def test_a_line_that_broke_unnoticed_makes_way_for_the_next(
 
         await wait_until(made_way)
         offset = await offset_of(served, place)
-        assert (await send(served, place, FILM[offset:], offset)).status_code == 204
+        assert (await send(served, place, film[offset:], offset)).status_code == 204
+    await assert_one_video(served, place)
+
+
+@pytest.mark.spec("V1")
+async def test_a_disk_that_gets_full_in_the_middle_is_told_to_a_sender_who_still_sends(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, really_write, taken = await begin(served, len(LONG_FILM)), os.write, 0
+
+    def write(descriptor: int, piece: Any) -> int:
+        nonlocal taken
+        if taken >= 1 << 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken += len(piece)
+        return really_write(descriptor, piece)
+
+    monkeypatch.setattr(os, "write", write)
+    assert code_of(await send(served, place, LONG_FILM)) == (507, "storage_full")
+    monkeypatch.undo()
+    offset = await offset_of(served, place)
+    assert offset >= taken
+    assert (await send(served, place, LONG_FILM[offset:], offset)).status_code == 204
+    source = Path(served.app.state.deps.settings.data_folder) / "videos" / place.rpartition("/")[2] / "source"
+    assert source.read_bytes() == LONG_FILM
+
+
+@pytest.mark.spec("V1")
+async def test_a_long_chunk_is_held_to_its_checksum(served: Served) -> None:
+    place = await begin(served, len(LONG_FILM))
+    for said, expected in ((b"else", 460), (LONG_FILM, 204)):
+        digest = base64.b64encode(hashlib.sha256(said).digest()).decode()
+        answer = await send(served, place, LONG_FILM, 0, **{"Upload-Checksum": f"sha256 {digest}"})
+        assert answer.status_code == expected
     await assert_one_video(served, place)
 
 

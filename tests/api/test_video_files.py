@@ -18,10 +18,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from mediamill.api.file_answer import answer_file, open_plain
+from mediamill.api.file_answer import answer_file
 from mediamill.api.video_files import attachment
 from mediamill.db.connection import Database
-from mediamill.videos.model import output_folder, source_path
+from mediamill.storage.folder import open_plain
+from mediamill.videos.model import output_folder, source_name
 from tests.api.serving import SECRET, Served, serve
 from tests.conftest import wait_until
 from tests.videos.played import Ground, play_worker, stream_of
@@ -190,7 +191,7 @@ async def test_only_names_that_the_stream_has_are_served(
     served: Served, ground: Ground, sea: tuple[UUID, int, str]
 ) -> None:
     video_id, output, path = sea
-    folder = output_folder(ground.data, video_id, output)
+    folder = ground.data / output_folder(video_id, output)
     (folder / "stranger.jpg").write_bytes(b"not of the stream")
     names = ("stranger.jpg", "../source", "..%2Fsource", "%2e%2e/source", "%2Fetc%2Fpasswd", ".", "x" * 101)
     for name in names:
@@ -209,14 +210,14 @@ async def test_a_link_or_a_missing_file_is_not_served(
     video_id, output, path = sea
     secret = tmp_path / "secret"
     secret.write_text("not yours")
-    folder = output_folder(ground.data, video_id, output)
+    folder = ground.data / output_folder(video_id, output)
     for name in ("poster.jpg", "master.m3u8"):
         (folder / name).unlink()
         assert (await served.client.get(f"{path}/{name}")).json()["code"] == "unknown_file"
         (folder / name).symlink_to(secret)
         answer = await served.client.get(f"{path}/{name}")
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown_file")
-    source_path(ground.data, video_id).unlink()
+    (ground.data / source_name(video_id)).unlink()
     assert (await served.client.get(f"/api/videos/{video_id}/source")).status_code == 404
 
 

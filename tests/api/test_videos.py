@@ -175,7 +175,7 @@ async def test_a_video_goes_to_the_trash_comes_back_and_is_erased(served: Served
     await served.client.delete(path)
     assert (await served.client.delete(path, params={"forever": "1"})).json()["erased"] is True
     assert (await served.client.get(path)).json()["code"] == "unknown_video"
-    folder = video_folder(ground.data, video_id)
+    folder = ground.data / video_folder(video_id)
 
     async def gone() -> bool:
         return not folder.exists()

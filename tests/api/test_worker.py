@@ -98,6 +98,23 @@ async def test_a_remote_worker_claims_reports_and_completes(served: Served) -> N
 
 
 @pytest.mark.spec("E5")
+async def test_a_result_whose_settling_met_another_transaction_is_to_be_told_again(served: Served) -> None:
+    """By 503, which a worker takes for "away": any other failure would cost the job an attempt, and its result."""
+    await served.enqueue()
+    worker = await register(served)
+    [job] = await worker.claim()
+    await served.run(
+        "create function meet() returns trigger language plpgsql as $$ begin raise exception using "
+        "errcode = 'deadlock_detected', message = 'deadlock detected'; end $$"
+    )
+    await served.run("create trigger meet before insert on finished_jobs execute function meet()")
+    assert told(await worker.post("complete", **shown(job), result={})) == (503, "busy")
+    assert await served.one("select state from jobs") == "running"
+    await served.run("drop trigger meet on finished_jobs")
+    assert (await worker.post("complete", **shown(job), result={})).json()["outcome"] == "completed"
+
+
+@pytest.mark.spec("E5")
 @pytest.mark.parametrize("verb", ["progress", "complete", "fail"])
 @pytest.mark.parametrize("how", ["expired", "taken over", "stranger", "finished", "unknown"])
 async def test_a_late_word_gets_409_and_changes_nothing(served: Served, verb: str, how: str) -> None:
@@ -189,6 +206,34 @@ async def test_a_result_that_the_subject_refuses_is_a_failed_attempt(
         assert (await worker.post("complete", **shown(job))).json()["outcome"] == "failed"
         seen = (await served.client.get(f"/api/jobs/{job_id}")).json()
         assert (seen["state"], seen["error"]) == ("scheduled", "the subject is gone")
+
+
+@pytest.mark.spec("E6")
+@pytest.mark.parametrize(
+    ("verb", "said", "state"),
+    [
+        ("fail", {"error": "no"}, "scheduled"),
+        ("fail", {"error": "no", "permanent": True}, "dead"),
+        ("complete", {"result": {}}, "scheduled"),
+        ("reroute", {"mime_type": "audio/ogg"}, "scheduled"),
+    ],
+)
+async def test_a_subject_that_refuses_everything_does_not_keep_its_job_with_the_worker(
+    database: Database, tmp_path: Any, verb: str, said: dict[str, Any], state: str
+) -> None:
+    """A worker says it again as long as the server cannot do it, and all that ended meanwhile would wait behind."""
+
+    async def refuse(_connection: Connection, _moved: object) -> None:
+        raise RuntimeError("the subject is gone")
+
+    kind = JobKind("test.refused", on_completed=refuse, on_failed=refuse, on_released=refuse)
+    async with serve(database, tmp_path, (kind,)) as served:
+        job_id = await served.enqueue("test.refused", pool="scripted")
+        worker = await register(served)
+        [job] = await worker.claim()
+        assert (await worker.post(verb, **shown(job), **said)).json()["outcome"] == "failed"
+        seen = (await served.client.get(f"/api/jobs/{job_id}")).json()
+        assert seen["state"] == state
 
 
 async def test_unknown_workers_are_not_found(served: Served) -> None:

@@ -48,7 +48,7 @@ async def test_a_list_goes_on_where_it_ended(mediamill: Mediamill, ground: Groun
 async def test_a_long_list_is_read_page_by_page(
     mediamill: Mediamill, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mediamill.cli.asset.PAGE", 2)
+    monkeypatch.setattr("mediamill.cli.paged.PAGE", 2)
     await ground.library(images=5)
     found = (await mediamill("asset", "list", "photos", "--amount", "4", "--json")).json
     assert (len(found["assets"]), found["next"] is not None) == (4, True)

@@ -80,7 +80,7 @@ async def test_a_schema_of_a_newer_version_is_a_fault(mediamill: Mediamill, data
     assert "is 9999, newer than this mediamill" in " ".join(_faults(await mediamill("check", "--json")))
     refused = await mediamill("jobs", "list")
     assert refused.code == 1
-    assert "the schema of another version" in refused.err
+    assert "schema 9999, newer than this mediamill" in refused.err
 
 
 async def test_a_database_without_a_schema_is_no_fault_and_gets_none_by_looking(
@@ -199,21 +199,10 @@ async def test_the_doctor_tells_versions_machine_and_database(mediamill: Mediami
     assert facts["database"]["schema"] == facts["database"]["schema_wanted"]
     assert facts["database"]["size_bytes"] > 0
     assert "whisper-base" in [model.partition("@")[0] for model in facts["models"]]
-    assert facts["warnings"] == []
+    assert [warning for warning in facts["warnings"] if warning["about"] != "disk"] == []
     shown = (await mediamill("doctor")).out
     assert "PostgreSQL" in shown
     assert "efficientnet-lite0@" in shown
-
-
-async def test_the_doctor_warns_of_a_transaction_that_is_long_open(
-    mediamill: Mediamill, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mediamill.cli.doctor.LONG_TRANSACTION_SECONDS", 0)
-    async with database.transaction() as connection:
-        await connection.fetchval("select txid_current()")
-        facts = (await mediamill("doctor", "--json")).json
-    assert facts["database"]["oldest_transaction"]["seconds"] > 0
-    assert "has been open for" in facts["warnings"][0]
 
 
 def test_a_tool_is_found_with_its_version_or_not_at_all(

@@ -127,8 +127,9 @@ async def test_an_unknown_pool_is_answered_with_those_there_are(mediamill: Media
     refused = await mediamill("pools", "show", "nowhere")
     assert refused.code == 1
     assert (
-        "there are audio, captions, corrupt, documents, embed, image, library_images, library_scans, library_tags, "
-        "library_videos, scripted, stickers, transcode, unsupported, video, default" in refused.err
+        "there are audio, captions, corrupt, documents, embed, image, intake, library_images, library_scans, "
+        "library_tags, library_videos, scripted, stickers, transcode, unsupported, video, default"
+        in refused.err
     )
     assert "nothing" not in (await mediamill("pools", "show")).out
 

@@ -14,6 +14,7 @@ import pytest
 from mediamill.db.connection import Database
 from tests.cli.conftest import Mediamill, Said, finish_process, start_process
 from tests.conftest import wait_until
+from tests.ui.terminals import picture_terminal
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FIELDS = ("file", "mime_type", "status", "text", "tags", "models", "seconds", "error")
@@ -32,7 +33,9 @@ def lines(said: Said) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.spec("C26")
-async def test_the_samples_become_text_that_a_person_finds_right(tmp_path: Path) -> None:
+async def test_the_samples_become_text_that_a_person_finds_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     said = await process_files(SAMPLES, "--json", "--out", out)
     files = lines(said)
@@ -57,6 +60,16 @@ async def test_the_samples_become_text_that_a_person_finds_right(tmp_path: Path)
     assert (out / "scan.pdf" / "text.txt").read_text().strip() == text["scan.pdf"].strip()
     again = await process_files(SAMPLES, "--json", "--out", out)
     assert again.out == said.out  # the same jobs, with the same times
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(SAMPLES.parent)
+    shown = [f"samples/{name}" for name in ("photo.jpg", "screenshot.png", "video.mp4", "voice.ogg")]
+    seen = await process_files(*shown, "--out", out)
+    assert "more amiable woman" in seen.out
+    command = f"mediamill process {' '.join(shown)}"
+    texts = seen.out.rpartition("\n\n")[0]  # without the last line, which tells how long asking again took
+    await picture_terminal(command, texts, SAMPLES.parent / "tests" / "screenshots" / "process.png")
 
 
 @pytest.mark.spec("C26")

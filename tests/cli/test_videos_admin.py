@@ -223,7 +223,7 @@ async def test_to_the_trash_and_back_and_gone(mediamill: Mediamill, ground: Grou
     asked = await mediamill("videos", "erase", "sea")
     assert (asked.code, "add --yes" in asked.err) == (1, True)
     assert (await mediamill("videos", "erase", "sea", "--yes")).code == 0
-    folder = video_folder(ground.data, sea)
+    folder = ground.data / video_folder(sea)
 
     async def gone() -> bool:
         return not folder.exists()
@@ -265,7 +265,7 @@ async def test_the_source_is_downloaded_and_nothing_is_overwritten_unasked(
     assert (await mediamill("videos", "download", "sea", "--to", tmp_path, "--force")).code == 0
     assert target.read_bytes() == source
     assert not (tmp_path / f".{target.name}.part").exists()
-    (video_folder(ground.data, video_id) / "source").unlink()
+    ((ground.data / video_folder(video_id)) / "source").unlink()
     gone = await mediamill("videos", "download", "sea", "--to", tmp_path / "other")
     assert (gone.code, "run this where the server runs" in gone.err) == (1, True)
 

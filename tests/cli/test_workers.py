@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.engine.flight_dumps import keep_dump, pack
 from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.workers import (
     WorkerDisabledError,
@@ -120,3 +121,20 @@ async def test_the_jobs_of_an_owner_are_held_and_released(mediamill: Mediamill) 
     assert states == ["queued", "held", "held"]
     assert (await mediamill("owners", "release", "bot-7", "--json")).json == {"owner": "bot-7", "released": 2}
     assert (await mediamill("owners", "list", "--json")).json == []
+
+
+@pytest.mark.spec("E24")
+async def test_flight_logs_are_listed_and_one_is_printed_as_it_was_written(
+    mediamill: Mediamill, database: Database
+) -> None:
+    assert "no flight logs" in (await mediamill("workers", "dumps")).out
+    (id_,) = await _register(database, "far")
+    name, text = f"{id_}_20261115T221730.210895Z.log", "one line é\nand another\n"
+    async with database.transaction() as connection:
+        await keep_dump(connection, name, pack(text.encode()))
+    (listed,) = (await mediamill("workers", "dumps", "--json")).json
+    assert (listed["name"], listed["worker_name"], listed["bytes"]) == (name, "far", len(text.encode()))
+    assert "2026-11-15" in (await mediamill("workers", "dumps")).out
+    assert (await mediamill("workers", "dumps", listed["id"])).out == text
+    unknown = await mediamill("workers", "dumps", listed["id"] + 1)
+    assert (unknown.code, "there is no flight log" in unknown.err) == (1, True)

@@ -194,6 +194,25 @@ async def test_a_file_that_changes_meanwhile_is_not_mixed_up(
     assert await served.one("select count(*) from videos") == 0
 
 
+async def test_a_file_that_changes_while_its_only_chunk_is_sent_is_not_taken(
+    served: Served, upload: Uploader, film: Path
+) -> None:
+    changed = False
+
+    def change(sent: int, _total: int) -> None:
+        nonlocal changed
+        if sent and not changed:
+            changed = True
+            with film.open("r+b") as file:
+                file.seek(len(FILM) - 9)
+                file.write(b"otherwise")
+            os.utime(film, (1, 1))
+
+    with pytest.raises(VideoChangedError):
+        await upload(film, progress=change)
+    assert await served.one("select count(*) from videos") == 0
+
+
 async def test_where_no_server_is_patience_has_an_end(film: Path) -> None:
     with pytest.raises(NoServerError, match="no mediamill runs"):
         await Uploader(Client, "http://127.0.0.1:9")(film, patience=0.1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from PIL import Image, ImageDraw
@@ -18,6 +18,7 @@ from mediamill.settings import Settings
 from mediamill.testing.attempt import Attempt
 from mediamill.testing.conformance import MediaConformance, ProcessorConformance, RefusalConformance
 from tests.media.making import make_film
+from tests.processors.document_files import write_pdf
 
 pytestmark = pytest.mark.spec("C25", "C26")
 
@@ -80,6 +81,21 @@ class TestTranscode(Named):
 
     def make_sample(self, path: Path) -> None:
         make_film(path, "mp4", "libx264", "aac")
+
+
+class TestIntake(Named, MediaConformance):
+    name, mime_types, mime_type = "intake", ("file.analyse",), None
+    payload: ClassVar[dict[str, object]] = {
+        "name": "invoice.pdf",
+        "fields": [{"name": "total", "type": "amount", "label": "Total", "description": "", "unit": "EUR"}],
+    }
+
+    def make_sample(self, path: Path) -> None:
+        write_pdf(path, [[(50, 700, "Invoice"), (50, 680, "Total"), (300, 680, "1.234,56 EUR")]])
+
+    def check_result(self, result: Mapping[str, Any]) -> None:
+        super().check_result(result)
+        assert [found["value"] for found in result["fields"]] == ["1234.56"]
 
 
 class TestLibraryImage(Named):

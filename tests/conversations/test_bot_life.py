@@ -16,6 +16,7 @@ from mediamill.conversations.bot_queues import BotQueuesManager, QueuesClosedErr
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.configuration import QUOTA, set_value
 from mediamill.conversations.keeper import BotKeeper, BotNotRunningError
+from mediamill.conversations.provider import ProviderFactory
 from mediamill.db.connection import Database
 from mediamill.errors import ConflictError
 from tests.conftest import wait_until
@@ -327,3 +328,24 @@ async def test_the_keeper_runs_by_itself_woken_by_the_database(ground: Ground) -
     await wait_until(down)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_network_that_cannot_be_made_says_so_and_the_other_works(ground: Ground) -> None:
+    def explode(context: object) -> Line:
+        raise RuntimeError("no such exchange")
+
+    await ground.create(providers={"line": {}, "gone": {}, "torn": {}}, reply={"by": "echo"})
+    factories: dict[str, ProviderFactory] = {"line": ground.line, "torn": explode}
+    keeper = BotKeeper(ground.database, ground.engine, ground.enqueuer, ground.settings, factories, ground)
+    ground.keepers.append(keeper)
+    await keeper.keep_once()
+    status = json.loads(await ground.one("select status from bots"))
+    assert status["gone"] == {"state": "failed", "detail": "no chat network gone is installed here"}
+    assert status["torn"] == {"state": "failed", "detail": "no such exchange"}
+    assert status["line"] == {"state": "connected"}
+    await say(queues_of(keeper), "hello")
+
+    async def answered() -> bool:
+        return bool(ground.line.sent)
+
+    await wait_until(answered)

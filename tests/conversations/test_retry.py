@@ -46,7 +46,7 @@ async def test_the_text_takes_the_place_of_the_notice_and_is_not_answered_again(
     assert await media_state(ground, 1) == "processing"
     await ground.fail(job, "no model")
     payload = {"file": {"staged": "guid-1"}}
-    end_input(folder, payload, keep=True)
+    await end_input(ground.database, folder, payload, keep=True)
     await keeper.deliver_once()
     notice = "[The media could not be processed] my cat"
     await ground.until_stored(notice, f"You said: {notice}")
@@ -62,7 +62,7 @@ async def test_the_text_takes_the_place_of_the_notice_and_is_not_answered_again(
     assert found == failed_folder(folder) / "guid-1"
     assert found.read_bytes() == b"meow"
     await ground.finish(*await ground.claim(), text="a cat")
-    end_input(folder, payload, keep=False)
+    await end_input(ground.database, folder, payload, keep=False)
     await keeper.deliver_once()
     await ground.until_stored("my cat\n\na cat", f"You said: {notice}")
     assert await media_state(ground, 1) == "done"

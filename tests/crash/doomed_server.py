@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mediamill.cli.command import run
+from mediamill.staging import parts
 from mediamill.staging.resumable import Part
 from mediamill.videos import upload
 from mediamill.videos.upload import Uploads
@@ -22,7 +23,7 @@ def die(*_: Any) -> Any:
 
 
 def before_it_is_looked_at() -> None:
-    setattr(upload, "sniff", die)
+    setattr(parts, "sniff", die)
 
 
 def before_it_is_moved() -> None:

@@ -30,11 +30,12 @@ class Process:
         environment: dict[str, str],
         said: Path,
         inside: tuple[str, ...] = (),
+        python: str = sys.executable,
     ) -> None:
         self._said = said
         with said.open("wb") as file:
             self.popen = subprocess.Popen(
-                [*inside, sys.executable, "-m", "mediamill", *map(str, words)],
+                [*inside, python, "-m", "mediamill", *map(str, words)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -85,6 +86,7 @@ class Mill:
     settings: dict[str, str] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
     inside: tuple[str, ...] = ()  # the command that every process is run by
+    python: str = sys.executable
 
     @property
     def environment(self) -> dict[str, str]:
@@ -102,7 +104,7 @@ class Mill:
 
     def start(self, *words: object) -> Process:
         said = self.folder / f"said-{len(self.processes)}.txt"
-        process = Process(words, self.environment, said, self.inside)
+        process = Process(words, self.environment, said, self.inside, self.python)
         self.processes.append(process)
         return process
 

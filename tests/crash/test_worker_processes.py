@@ -104,3 +104,4 @@ async def test_a_fault_ends_the_process_with_an_exit_code_and_the_flight_log(mil
     text = dump.read_text()
     assert "is ready, pools" in text
     assert "UndefinedTableError" in text
+    assert await mill.one("select name from flight_dumps") == dump.name

@@ -22,7 +22,7 @@ select indexname, indexdef from pg_indexes where schemaname = 'public' and table
 """
 
 
-async def _schema(url: str) -> tuple[list[tuple[object, ...]], ...]:
+async def schema_of(url: str) -> tuple[list[tuple[object, ...]], ...]:
     connection = await asyncpg.connect(url)
     try:
         columns, indexes = await connection.fetch(SCHEMA), await connection.fetch(INDEXES)
@@ -43,11 +43,11 @@ async def test_each_migration_goes_up_and_down_and_up_to_the_same_schema(
     before = REVISIONS[position - 1] if position else "base"
     if position:
         await upgrade(url, before)
-    old = await _schema(url)
+    old = await schema_of(url)
     await upgrade(url, revision)
-    new = await _schema(url)
+    new = await schema_of(url)
     assert new != old
     await downgrade(url, before)
-    assert await _schema(url) == old
+    assert await schema_of(url) == old
     await upgrade(url, revision)
-    assert await _schema(url) == new
+    assert await schema_of(url) == new

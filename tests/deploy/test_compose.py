@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from mediamill.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = '#!/bin/sh\nprintf "%s\\n" "$@" >"$ASKED"\ncp .env "$ASKED.env"\n'
@@ -39,7 +42,7 @@ def test_backend_and_bridge_share_the_staging_folder(services: dict[str, Any]) -
 
 
 def test_every_file_that_the_images_copy_is_there(services: dict[str, Any]) -> None:
-    for service in services.values():
+    for service in (each for each in services.values() if "build" in each):
         context = (ROOT / "deploy" / service["build"]["context"]).resolve()
         dockerfile = context / service["build"]["dockerfile"]
         for line in dockerfile.resolve().read_text().splitlines():
@@ -57,7 +60,7 @@ def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Pa
     docker.write_text(DOCKER)
     docker.chmod(0o755)
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "COMPOSE_PROFILES"},
         "PATH": f"{docker.parent}:{os.environ['PATH']}",
         "ASKED": str(tmp_path / "asked"),
     }
@@ -77,6 +80,40 @@ def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Pa
     assert start() == first
     assert stat.S_IMODE((tmp_path / "deploy" / ".env").stat().st_mode) == 0o600
     assert (tmp_path / "deploy" / "data" / "pending_media").is_dir()
+    assert not first.keys() & {"MEDIAMILL_DATABASE_URL", "MEDIAMILL_REDIS_URL", "MEDIAMILL_QUEUE_MODE"}
+
+    environment["COMPOSE_PROFILES"] = "redis,postgres"
+    chosen = start()
+    assert chosen.items() > first.items()
+    password = first["POSTGRES_PASSWORD"]
+    assert chosen["MEDIAMILL_DATABASE_URL"] == f"postgresql://mediamill:{password}@postgres/mediamill"
+    found = Settings.model_validate(
+        {name.removeprefix("MEDIAMILL_").lower(): value for name, value in chosen.items()}
+    )
+    assert found.queue_mode == "hybrid"
+    assert start() == chosen
+
+
+def test_what_a_profile_adds_is_reached_by_the_name_that_the_start_script_writes(
+    services: dict[str, Any],
+) -> None:
+    script = (ROOT / "scripts" / "start.sh").read_text()
+    profiles = {name: service["profiles"] for name, service in services.items() if "profiles" in service}
+    assert profiles == {"worker": ["workers"], "postgres": ["postgres"], "redis": ["redis"]}
+    assert "@postgres/mediamill" in script
+    assert "redis://redis:6379/0" in script
+    passed = services["mediamill"]["environment"]
+    for name in re.findall(r"keep (MEDIAMILL_\w+)", script):
+        assert name in passed, name
+
+
+def test_no_other_container_opens_the_embedded_database(services: dict[str, Any]) -> None:
+    """Its processes are told from dead ones by their ids, which mean nothing in another container."""
+    users = [name for name, service in services.items() if "./data:/data" in service.get("volumes", [])]
+    assert users == ["mediamill"]
+    worker = services["worker"]["environment"]
+    assert worker["MEDIAMILL_SERVER"] == "http://mediamill:8420"
+    assert "MEDIAMILL_DATABASE_URL" not in worker
 
 
 def test_without_docker_the_start_script_says_what_to_do(tmp_path: Path) -> None:

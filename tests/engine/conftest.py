@@ -19,6 +19,11 @@ from mediamill.engine.settle import Fate, Finish, Settled, fail_job, finish_jobs
 from mediamill.engine.workers import register_worker
 from mediamill.errors import RetryLaterError
 
+# What PostgreSQL says to one of two transactions that wait for each other.
+DEADLOCK = (
+    "do $$ begin raise exception using errcode = 'deadlock_detected', message = 'deadlock detected'; end $$"
+)
+
 
 async def _do_nothing(_run: Run) -> None:
     return None
@@ -29,6 +34,8 @@ def _recorder(what: str) -> Any:
         for job in moved:
             if job.payload.get("refuse") == what:
                 raise RuntimeError(f"the subject refuses to be {what}")
+            if job.payload.get("meet") == what:
+                await connection.execute(DEADLOCK)
             await connection.execute(
                 "insert into subjects (id, status, history) values ($1, $2::text, array[$2::text]) "
                 "on conflict (id) do update set status = $2::text, history = subjects.history || $2::text",

@@ -27,12 +27,16 @@ T = TypeVar("T")
 
 TABLES = (
     "jobs, finished_jobs, dead_jobs, job_keys, held_owners, worker_keys, workers, events, throughput, counters, "
-    "subjects, deliveries"
+    "attempts, subjects, deliveries"
 )
 WHERE_EVERY_JOB_IS = """
     select id, state, attempts, token, worker_id, lease_expires_at > now() as leased from jobs
     union all select id, 'finished', attempts, null, worker_id, null from finished_jobs
     union all select id, 'dead', attempts, token, worker_id, null from dead_jobs
+"""
+EVERY_CLAIM = """
+    select coalesce((select sum(count) from attempts), 0)
+        + (select count(*) from jobs where state = 'running') as claims
 """
 
 
@@ -201,6 +205,8 @@ class Ground(RuleBasedStateMachine):
                 assert (row["token"], row["worker_id"]) == (job.token, job.holder.id), "two hands on one job"
                 assert row["leased"] == (job.lease == "good")
         self._compare_subjects()
+        (counted,) = self.sql(EVERY_CLAIM)
+        assert counted["claims"] == len(self.claims), "a claim was not counted, or twice"
 
     def _compare_subjects(self) -> None:
         told = {row["id"]: (row["status"], row["history"]) for row in self.sql("select * from subjects")}

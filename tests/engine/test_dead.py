@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mediamill.engine.browse import browse_dead, browse_jobs
 from mediamill.engine.dead import (
     UnknownJobError,
-    list_dead,
     purge_dead,
     purge_jobs,
     requeue_dead,
     retry_job,
 )
 from mediamill.engine.hold import hold_owner
-from mediamill.engine.watch import list_jobs, show_job
+from mediamill.engine.watch import show_job
 from mediamill.errors import ConflictError
 from tests.engine.conftest import Bench
 
@@ -32,15 +32,15 @@ async def test_dead_jobs_are_listed_newest_first_by_page_kind_owner_and_reason(b
     ids = [await die(bench, owner=f"o{n % 2}") for n in range(4)]
     other = await die(bench, "test.subject", subject_id="s")
     async with bench.database.connection() as connection:
-        found = await list_dead(connection)
+        found = (await browse_dead(connection)).jobs
         assert [job["id"] for job in found] == [other, *reversed(ids)]
         assert found[0]["reason"] == "permanent"
-        assert [job["id"] for job in await list_dead(connection, kind="test.subject")] == [other]
-        assert [job["id"] for job in await list_dead(connection, owner="o1")] == [ids[3], ids[1]]
-        assert await list_dead(connection, reason="max_attempts_exhausted") == []
-        page = await list_dead(connection, amount=2)
-        rest = await list_dead(connection, before=page[-1]["id"])
-        assert [job["id"] for job in [*page, *rest]] == [other, *reversed(ids)]
+        assert [job["id"] for job in (await browse_dead(connection, kind="test.subject")).jobs] == [other]
+        assert [job["id"] for job in (await browse_dead(connection, owner="o1")).jobs] == [ids[3], ids[1]]
+        assert (await browse_dead(connection, reason="max_attempts_exhausted")).jobs == []
+        page = await browse_dead(connection, amount=2)
+        rest = await browse_dead(connection, before=page.next)
+        assert [job["id"] for job in [*page.jobs, *rest.jobs]] == [other, *reversed(ids)]
 
 
 @pytest.mark.spec("E13")
@@ -52,7 +52,7 @@ async def test_a_dead_job_is_shown_with_its_whole_record(bench: Bench) -> None:
         assert (shown["error"], shown["worker_name"], shown["subject_id"]) == (f"no {id_}", "a", "s")
         with pytest.raises(UnknownJobError, match="no job 424242"):
             await show_job(connection, 424242)
-        assert [job["state"] for job in await list_jobs(connection)] == ["dead"]
+        assert [job["state"] for job in (await browse_jobs(connection)).jobs] == ["dead"]
 
 
 @pytest.mark.spec("E13")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import io
 import logging
+import os
 import subprocess
 import sys
 import textwrap
@@ -258,3 +259,14 @@ def test_a_request_to_stop_is_no_crash(tmp_path: Path) -> None:
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, timeout=60)
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.spec("E24")
+def test_a_folder_of_dumps_is_kept_small_by_number_and_by_age(tmp_path: Path) -> None:
+    flight = FlightLog(most=3, keep_days=2)
+    written = [flight.dump(tmp_path, worker) for worker in (9, 10, 11)]
+    old = written[0]
+    assert old is not None
+    os.utime(old, (0, 0))
+    paths = [flight.dump(tmp_path, 1), flight.dump(tmp_path, 2)]
+    assert set((tmp_path / "logs" / "forensics").iterdir()) == {written[2], *paths}

@@ -201,3 +201,18 @@ async def test_when_the_row_is_gone_the_worker_says_so_and_drops_its_result(
     assert {record.levelno for record in missing} == {logging.WARNING}
     assert any("Job record missing for GUID 3f2c" in record.message for record in missing)
     assert any(f"Job record missing for GUID {nameless.id}" in record.message for record in missing)
+
+
+@pytest.mark.spec("E4")
+@pytest.mark.parametrize(("progress", "waits"), [({"percent": 5}, "off"), ({"checkpoint": [1]}, "on")])
+async def test_only_a_report_with_a_checkpoint_waits_for_the_disk(
+    bench: Bench, progress: dict[str, Any], waits: str
+) -> None:
+    """What notifies is committed one after the other: it would keep every finish waiting."""
+    await bench.enqueue()
+    (job,) = await bench.claim("w")
+    async with bench.database.connection() as connection:
+        async with connection.transaction():
+            await report_progress(connection, job.claim, lease_seconds=300, **progress)
+            assert await connection.fetchval("show synchronous_commit") == waits
+        assert await connection.fetchval("show synchronous_commit") == "on"

@@ -20,6 +20,7 @@ from mediamill.engine.workers import (
     heartbeat,
     is_process_dead,
     process_key,
+    set_state,
     take_session_lock,
 )
 from tests.engine.conftest import Bench
@@ -129,6 +130,41 @@ async def test_a_dead_process_of_this_machine_is_not_given_any_grace(bench: Benc
     await bench.run("update workers set process = $1", dead_process())
     assert await recover_at_start(bench.database, bench.engine) == 120
     assert {await bench.state(id_) for id_ in ids} == {"queued"}
+    assert await bench.one("select state from workers") == "offline"
+
+
+@pytest.mark.spec("E9", "E17")
+async def test_a_claim_that_is_committed_after_its_dead_worker_went_offline_is_released_too(
+    bench: Bench,
+) -> None:
+    """The server goes on with the last statement of a killed process; nobody waits for the lease of that claim."""
+    early, late = await claim_many(bench, "w", 2)
+    await bench.run("update workers set process = $1", dead_process())
+    last = await asyncpg.connect(bench.database.url)
+    async with last.transaction():
+        await last.execute("select from jobs where id = $1 for update", late)
+        assert await release_lost_sessions(bench.database, bench.engine) == 1
+        assert await bench.one("select state from workers") == "offline"
+        await last.execute("update jobs set claimed_at = now() where id = $1", late)
+    await last.close()
+    assert await bench.state(early) == "queued"
+    assert await release_lost_sessions(bench.database, bench.engine) == 1
+    assert await bench.state(late) == "queued"
+
+
+@pytest.mark.spec("E9", "E17")
+async def test_a_claim_that_is_committed_after_its_worker_left_in_good_order_is_released_too(
+    bench: Bench,
+) -> None:
+    """It gave up waiting for the answer to its last claim; the server goes on with that all the same."""
+    worker_id = (await bench.worker("w")).worker_id
+    async with session(bench, "w"), bench.database.transaction() as connection:
+        await set_state(connection, worker_id, "w", WorkerState.OFFLINE)
+    assert await release_lost_sessions(bench.database, bench.engine) == 0
+    (late,) = await claim_many(bench, "w", 1)
+    await bench.run("update workers set process = $1", dead_process())
+    assert await release_lost_sessions(bench.database, bench.engine) == 1
+    assert await bench.state(late) == "queued"
     assert await bench.one("select state from workers") == "offline"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mediamill.app import all_kinds
 from mediamill.settings import Settings
-from scripts.reference import FOLDER, PAGES, all_commands
+from scripts.reference import FOLDER, PAGES, all_commands, left_over
 
 COMMANDS = dict(all_commands())
 CALLABLE = {name: command for name, command in COMMANDS.items() if not hasattr(command, "commands")}
@@ -40,7 +40,9 @@ def test_every_option_and_argument_has_a_help_text(name: str) -> None:
     assert bare == []
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLABLE) - {"mediamill up", "mediamill worker"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(CALLABLE) - {"mediamill up", "mediamill worker", "mediamill mcp"})
+)
 def test_every_command_that_ends_has_json(name: str) -> None:
     assert "--json" in [option for each in CALLABLE[name].params for option in each.opts]
 
@@ -48,3 +50,7 @@ def test_every_command_that_ends_has_json(name: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_reference_is_what_the_code_says(page: str) -> None:
     assert (FOLDER / page).read_text() == PAGES[page](), "run .venv/bin/python scripts/reference.py"
+
+
+def test_no_page_of_the_reference_is_left_over() -> None:
+    assert left_over() == []

@@ -86,7 +86,7 @@ class Ground(Played):
             for job in await self.claim(pool=TAGS, amount=1000):
                 await self.play_tag(job)
 
-    def write_image(self, job: ClaimedJob) -> dict[str, Any]:
+    async def write_image(self, job: ClaimedJob) -> dict[str, Any]:
         """The files of an image, where a worker moves them before anybody is told; and its result."""
         scratch = self.data / "scratch"
         scratch.mkdir(parents=True, exist_ok=True)
@@ -94,12 +94,12 @@ class Ground(Played):
         for name in ("preview.webp", "thumbnail.jpg"):
             (scratch / name).write_bytes(content)
         files = {name: name for name in ("preview.webp", "thumbnail.jpg")}
-        kept = keep_files(self.data, job, scratch, files)
+        kept = await keep_files(self.database, self.data, job, scratch, files)
         digest = hashlib.sha256(content).hexdigest()
         return {"files": kept, "width": 640, "height": 480, "digest": digest, "facts": {}}
 
     async def play_image(self, job: ClaimedJob) -> Settled:
-        return await self.finish(job, self.write_image(job))
+        return await self.finish(job, await self.write_image(job))
 
     async def close_scene(self, job: ClaimedJob, number: int) -> None:
         """One more scene has ended, the next one is open."""

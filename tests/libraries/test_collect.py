@@ -91,7 +91,7 @@ async def test_files_that_a_worker_has_moved_but_not_told_of_are_not_touched(gro
     number = await ground.library(images=1)
     await ground.feed()
     (job,) = await ground.claim(pool=IMAGES)
-    result = ground.write_image(job)
+    result = await ground.write_image(job)
     make_old(*ground.folders())
     assert (await collect_garbage(ground.database, ground.data, older_than_seconds=0)).folders == 0
     assert (await ground.finish(job, result)).done == {job.id}
@@ -149,7 +149,7 @@ async def test_the_output_of_an_attempt_that_lost_its_claim_goes_when_its_job_ha
     number = await ground.library(images=1)
     await ground.feed()
     (job,) = await ground.claim(pool=IMAGES)
-    ground.write_image(job)
+    await ground.write_image(job)
     await ground.fail(job)
     await ground.run("update jobs set state = 'queued', run_after = now()")
     (again,) = await ground.claim("b", pool=IMAGES)
@@ -192,7 +192,7 @@ async def test_a_folder_of_a_job_that_was_thrown_away_goes(ground: Ground) -> No
     number = await ground.library(images=1)
     await ground.feed()
     (job,) = await ground.claim(pool=IMAGES)
-    ground.write_image(job)
+    await ground.write_image(job)
     await ground.fail(job)
     async with ground.database.transaction() as connection:
         await forget_owner(connection, owner_of(number))

@@ -121,7 +121,7 @@ async def test_a_job_that_ends_after_its_asset_is_gone_brings_nothing_back(groun
     done, failed = await ground.claim(pool=IMAGES, amount=2)
     film, lost = await ground.claim(pool=VIDEOS, amount=2)
     await ground.close_scene(film, 1)
-    result = ground.write_image(done)
+    result = await ground.write_image(done)
     await ground.remove()
     await empty_trash(ground.database)
     assert (await ground.finish(done, result)).done == {done.id}

@@ -21,7 +21,7 @@ DIGEST = "ab" * 32
 async def play(ground: Ground, jobs: list[ClaimedJob], digest: str = DIGEST) -> None:
     """All of them are one and the same picture."""
     for job in jobs:
-        await ground.finish(job, {**ground.write_image(job), "digest": digest})
+        await ground.finish(job, {**await ground.write_image(job), "digest": digest})
 
 
 async def first_tagged(ground: Ground) -> None:

@@ -24,7 +24,7 @@ async def test_a_job_whose_end_was_cut_off_after_the_rename_has_its_files_back(g
     await ground.keep(job, "clip.mp4", b"clip")
     shown = ground.data / output_folder(1, output_of(job.id))
     shown.parent.mkdir(parents=True)
-    kept_folder(ground.data, job.id).rename(shown)  # and then the machine stopped
+    (ground.data / kept_folder(job.id)).rename(shown)  # and then the machine stopped
     await ground.run(RELEASE)
     (again,) = await ground.claim("b", pool=VIDEOS)
     assert await ground.kept(again) == {"scene-00001.jpg", "clip.mp4"}

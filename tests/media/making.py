@@ -47,6 +47,7 @@ def make_film(
 def _add_video(out: Any, codec: str, turned: int) -> VideoStream:
     stream = cast(VideoStream, out.add_stream(codec, rate=FPS))
     stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+    stream.codec_context.thread_count = 1  # with more, the bytes differ now and then
     if turned:
         stream.set_display_rotation(turned)
     return stream

@@ -75,6 +75,8 @@ CASES = [
     Case(store.jobs.is_waiting, 1, {"pool": "another"}, "claims"),
     Case(store.jobs.look_for_chores, 1, {}),
     Case(store.jobs.look_for_chores, 1, {}, "ordinary, custom plans"),
+    Case(store.watch.pools_with_work, 4, {"pools": ["default", "another"]}),
+    Case(store.watch.pools_with_work, 4, {"pools": ["default", "another"]}, "ordinary, custom plans"),
     Case(store.jobs.promote_due, 500, {"batch": 500}),
     Case(store.jobs.promote_due, 500, {"batch": 500}, "ordinary, custom plans"),
     Case(store.recovery.lock_expired, 50, {"batch": 50, "startup_grace_seconds": 0}),

@@ -52,7 +52,7 @@ SET_UP = queries.set_up.sql.replace("$1", "0")
 ANY = {"since": None, "until": None, "tagger": None, "types": None}
 SOME = {"since": "2024-02-01Z", "until": "2024-02-02Z"}
 WORD: dict[str, Any] = {
-    **dict.fromkeys(("ranges", "libraries", "models", "since", "until")),
+    **dict.fromkeys(("pairs", "ranges", "libraries", "models", "since", "until")),
     "most": MOST_RANKED,
     "amount": 500,
 }
@@ -72,7 +72,8 @@ NEAR = {
 
 
 def found(query: Query, given: dict[str, Any], examines: int, name: str = "") -> Case:
-    """As a search runs it."""
+    """As a search runs it. Unless it says so, the index is asked what the rows must match."""
+    given = ({"words": given.get("query")} if "words" in query.parameters else {}) | given
     return Case(query, given, examines, name, SET_UP)
 
 
@@ -86,6 +87,7 @@ def words(query: Query, **more: Any) -> list[Case]:
         found(query, given | {"query": "common"}, MOST_RANKED, "all"),
         found(query, given | LATEST | {"query": "common"}, MOST_RANKED, "the newest"),
         found(query, given | {"query": "nothing"}, 0, "none"),
+        found(query, given | {"words": None, "query": "w77 <-> common", "pairs": [-1]}, 0, "in vain"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import NoReturn
 
 import pypdfium2 as pdfium
 import pytest
@@ -226,7 +227,7 @@ def test_a_page_that_holds_a_huge_picture_is_not_decoded(tmp_path: Path) -> None
     pdf.add_stream(5, b"\0" * 1000, picture)
     path = pdf.write(tmp_path / "a.pdf")
 
-    def never(number: int, render: object) -> str:
+    def never(number: int, render: object) -> NoReturn:
         raise AssertionError(number)
 
     document = read_pdf(path, Limits(), never)

@@ -52,5 +52,5 @@ async def test_of_two_servers_one_fills_at_the_start(ground: Ground) -> None:
 
 
 async def test_the_fillers_of_the_app_run_on_an_empty_database(ground: Ground) -> None:
-    assert set(search_fillers()) == {f"{source}s" for source in SOURCES if source != "file"}
+    assert set(search_fillers()) == {f"{source}s" for source in SOURCES}
     assert await fill(ground.database, search_fillers()) == 0

@@ -9,9 +9,10 @@ from mediamill.search.find import search
 from mediamill.search.indexes import ensure_indexes
 from mediamill.search.model import QueryVector, Wanted
 from mediamill.search.nearest import nearest_of
-from mediamill.search.words import BLOCK, LIBRARY, MANY, MANY_OF_WORDS, MODEL, SORT, SORTS, Widening, key
+from mediamill.search.words import BLOCK, LIBRARY, MANY, MANY_OF_WORD, MODEL, SORT, SORTS, Widening, key
 from tests.search.ground import MEANING, Ground, towards
 
+TWO, PHRASE = "'a' & 'b'", "'a' <-> 'b'"
 ROWS = 140_000
 HIDDEN = 3_000
 
@@ -53,9 +54,9 @@ async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:
     assert {key(BLOCK, 50_000 >> 14), key(LIBRARY, 7), key(MODEL, 3), key(SORT, SORTS["image"])} <= keys
 
 
-def walk(expected: int, found: list[int], *, is_phrase: bool = False) -> list[int]:
+def walk(expected: int, found: list[int], query: str = "'a'") -> list[int]:
     """How many blocks are asked, step by step, in ten million rows; 611: all of them."""
-    wider = Widening(10_000_000, expected, is_phrase)
+    wider = Widening(10_000_000, expected, query)
     asked: list[int] = []
     for so_far in [0, *found]:
         if asked:
@@ -68,28 +69,45 @@ def walk(expected: int, found: list[int], *, is_phrase: bool = False) -> list[in
 
 
 def test_few_rows_are_read_at_once() -> None:
-    assert walk(0, [0]) == walk(MANY_OF_WORDS, [0]) == walk(MANY, [0], is_phrase=True) == [611]
+    assert walk(0, [0]) == walk(MANY_OF_WORD, [0]) == [611]
+    assert walk(MANY, [0], TWO) == walk(MANY, [0], PHRASE) == [611]
+    assert Widening(10_000_000, MANY, TWO).most > Widening(10_000_000, MANY + 1, TWO).most
 
 
 def test_of_many_rows_the_newest_are_asked_first_then_more_and_more_blocks() -> None:
     assert walk(5_000_000, [500]) == [2], "a common word"
-    assert walk(30_000, [90, 500]) == [2, 9], "two words"
-    assert walk(30_000, [1, 20, 50], is_phrase=True) == [2, 9, 27], "a phrase: by what was found"
+    assert walk(30_000, [90, 500]) == walk(30_000, [90, 500], TWO) == [2, 9], "a word, two words"
+    assert walk(30_000, [1, 20, 50], PHRASE) == [2, 9, 27], "a phrase: by what was found"
     assert walk(30_000, [0, 0, 0]) == [2, 9, 611], "nothing so far"
-    assert Widening(10_000_000, 30_000, False).keys() == [key(BLOCK, 610), key(BLOCK, 609)]
+    assert Widening(10_000_000, 30_000, TWO).keys() == [key(BLOCK, 610), key(BLOCK, 609)]
 
 
 def test_a_phrase_of_very_common_words_is_given_up_at_some_time() -> None:
-    assert walk(1_000_000, [0, 0, 0], is_phrase=True) == [2, 4, 32]
+    assert walk(1_000_000, [0, 0, 0], PHRASE) == [2, 4, 32]
     assert walk(1_000_000, [0, 0, 0]) == [2, 4, 32, 611], "words are somewhere, if not there"
 
 
-async def test_a_phrase_is_looked_for_in_more_and_more_rows_until_it_is_found(crowd: Ground) -> None:
-    await crowd.value("update assets set search_vector = 'dog:1 bark:3' where id % 10 = 0 and id <> 9990")
+@pytest.fixture
+async def barking(crowd: Ground) -> Ground:
+    """One row in ten has `dog` and `bark`; in one of them they follow each other."""
+    await crowd.value(
+        "update assets set search_vector = 'dog:1 bark:3 cat:4' where id % 10 = 0 and id <> 9990"
+    )
     await crowd.value("update assets set search_vector = 'dog:1 bark:2' where id = 9990")
-    await crowd.value("analyze assets")
-    assert await crowd.titles('"dog barks"') == ["9990"]
-    assert await crowd.titles('"barks dog"') == []
+    await crowd.value("vacuum analyze assets")
+    return crowd
+
+
+async def test_a_phrase_is_found_by_which_words_follow_each_other(barking: Ground) -> None:
+    assert await barking.titles('"dog barks"') == ["9990"]
+    assert await barking.titles('dog "dog barks" -cat') == ["9990"]
+    assert await barking.titles('"barks dog"') == []
+    assert len(await barking.titles('"dog the barks"', amount=200)) == 200
+
+
+async def test_a_phrase_that_would_do_is_looked_for_until_it_is_found(barking: Ground) -> None:
+    assert await barking.titles('"dog barks" or nothing') == ["9990"]
+    assert await barking.titles('"barks dog" or nothing') == []
 
 
 @pytest.mark.spec("L12", "L14")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mediamill.staging import resumable
+from mediamill.staging.append import append
 from mediamill.staging.quota import StorageFullError
 from mediamill.staging.resumable import (
     BeyondLengthError,
@@ -28,7 +29,6 @@ from mediamill.staging.resumable import (
     OffsetMismatchError,
     PartMissingError,
     UploadLockedError,
-    append,
     create_part,
     hold_part,
     part_facts,
@@ -66,7 +66,7 @@ async def part_id(tmp_path: Path) -> UUID:
     return upload_id
 
 
-async def send(folder: Path, upload_id: UUID, source: AsyncIterator[bytes], offset: int, **more: Any) -> int:
+async def send(folder: Path, upload_id: UUID, source: AsyncIterator[Any], offset: int, **more: Any) -> int:
     with hold_part(folder, upload_id) as part:
         return await append(part, source, offset=offset, **{"length": 100 * MEGABYTE, **more})
 
@@ -223,7 +223,8 @@ async def test_a_chunk_with_a_checksum_whose_writer_was_killed_does_not_count(
     await send(tmp_path, part_id, chunks(b"first"), 0)
     program = (
         "import asyncio, os, signal, sys; from pathlib import Path; from uuid import UUID\n"
-        "from mediamill.staging.resumable import append, hold_part\n"
+        "from mediamill.staging.append import append\n"
+        "from mediamill.staging.resumable import hold_part\n"
         "async def chunks():\n"
         "    for _ in range(5): yield b'x' * (1 << 20)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -319,6 +320,112 @@ async def test_the_sender_is_read_ahead_by_one_piece_and_no_more(
     assert given == 2 * MEGABYTE
     go_on.set()
     assert await writer == 20 * MEGABYTE
+
+
+# An inflow: a thread takes it.
+
+
+class Tap:
+    """So many bytes in each turn."""
+
+    def __init__(self, content: bytes, turn: int) -> None:
+        self.content, self.turn = content, turn
+        self.left, self._of_this_turn = len(content), turn
+
+    def read_into(self, buffer: memoryview) -> int:
+        got = min(len(buffer), self._of_this_turn, self.left)
+        at = len(self.content) - self.left
+        buffer[:got] = self.content[at : at + got]
+        self.left -= got
+        self._of_this_turn -= got
+        return got
+
+    async def turns(self, *before: bytes) -> AsyncIterator[bytes | Tap]:
+        for piece in before:
+            yield piece
+        while self.left:
+            self._of_this_turn = self.turn
+            yield self
+
+
+WATER = bytes(range(256)) * 9 * 1024
+
+
+@pytest.mark.spec("V1")
+@pytest.mark.parametrize("turn", [700_000, 1 << 30])
+async def test_an_inflow_comes_behind_what_has_gathered(tmp_path: Path, part_id: UUID, turn: int) -> None:
+    assert await send(tmp_path, part_id, Tap(WATER, turn).turns(b"first", b"second"), 0) == 11 + len(WATER)
+    assert content(tmp_path, part_id) == b"firstsecond" + WATER
+
+
+@pytest.mark.spec("V1")
+async def test_an_inflow_is_held_to_its_checksum(tmp_path: Path, part_id: UUID) -> None:
+    with pytest.raises(ChecksumMismatchError):
+        await send(tmp_path, part_id, Tap(WATER, MEGABYTE).turns(b"a"), 0, sha256=b"0" * 32)
+    assert content(tmp_path, part_id) == b""
+    right = hashlib.sha256(b"a" + WATER).digest()
+    await send(tmp_path, part_id, Tap(WATER, MEGABYTE).turns(b"a"), 0, sha256=right)
+    assert content(tmp_path, part_id) == b"a" + WATER
+
+
+async def test_an_inflow_that_is_too_long_is_not_begun(tmp_path: Path, part_id: UUID) -> None:
+    tap = Tap(WATER, MEGABYTE)
+    with pytest.raises(BeyondLengthError):
+        await send(tmp_path, part_id, tap.turns(b"a"), 0, length=len(WATER))
+    assert tap.left == len(WATER)
+    assert content(tmp_path, part_id) == b""
+
+
+async def test_an_inflow_that_breaks_off_leaves_every_byte_that_came(tmp_path: Path, part_id: UUID) -> None:
+    tap = Tap(WATER, MEGABYTE)
+
+    async def broken_turns() -> AsyncIterator[bytes | Tap]:
+        async for turn in tap.turns(b"a"):
+            if tap.left <= MEGABYTE:
+                raise ConnectionResetError
+            yield turn
+
+    with pytest.raises(ConnectionResetError):
+        await send(tmp_path, part_id, broken_turns(), 0)
+    assert content(tmp_path, part_id) == b"a" + WATER[: -tap.left]
+
+
+async def test_a_disk_that_gets_full_keeps_what_came_of_an_inflow(
+    tmp_path: Path, part_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_write = os.write
+
+    def write(descriptor: int, piece: Any) -> int:
+        if size(tmp_path, part_id) == MEGABYTE:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return really_write(descriptor, piece[: 1 << 17])  # a disk takes what it can, which may be a part
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(StorageFullError, match="full"):
+        await send(tmp_path, part_id, Tap(WATER, 1 << 30).turns(), 0)
+    assert content(tmp_path, part_id) == WATER[:MEGABYTE]
+
+
+async def test_a_writer_that_is_cancelled_waits_for_the_turn_of_its_thread(
+    tmp_path: Path, part_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, go_on, really_write = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event(), os.write
+
+    def slow(descriptor: int, piece: Any) -> int:
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
+        return really_write(descriptor, piece)
+
+    monkeypatch.setattr(os, "write", slow)
+    writer = asyncio.create_task(send(tmp_path, part_id, Tap(WATER, MEGABYTE).turns(), 0))
+    await begun.wait()
+    writer.cancel()
+    await asyncio.sleep(0)
+    assert not writer.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    assert content(tmp_path, part_id) == WATER[:MEGABYTE]
 
 
 class PartMachine(RuleBasedStateMachine):

@@ -77,9 +77,9 @@ async def test_files_of_failed_jobs_are_kept_for_a_while_and_while_they_are_trie
     assert [path.exists() for path in (old, tried, young)] == [False, True, True]
 
 
-def test_a_file_that_is_put_aside_is_kept_from_then_on(tmp_path: Path) -> None:
+async def test_a_file_that_is_put_aside_is_kept_from_then_on(database: Database, tmp_path: Path) -> None:
     staged = _stage(tmp_path, "g-1", 90_000)
-    end_input(tmp_path, {"file": {"staged": "g-1"}}, keep=True)
+    await end_input(database, tmp_path, {"file": {"staged": "g-1"}}, keep=True)
     aside = failed_folder(tmp_path) / "g-1"
     assert not staged.exists()
     assert time.time() - aside.stat().st_mtime < 60

@@ -49,7 +49,7 @@ async def test_a_voice_note_goes_in_and_its_text_and_an_answer_come_out(mill: Mi
     assert "fix: start it: mediamill up" in beside
 
     up = await mill.started("up")
-    assert "mediamill chat" in up.said
+    await up.until_said("mediamill chat")
     code, said, beside = await run(mill, "chat", "hello", "--as", "Ann B.")
     assert (code, said) == (0, "demo: You said: hello\n")
     assert "made a bot demo that echoes" in beside

@@ -152,7 +152,7 @@ async def _see_it_on_the_page(url: str) -> None:
         SHOTS.mkdir(exist_ok=True)
         await page.screenshot(path=SHOTS / "search.png")
         await film.get_by_role("link", name="film.mp4", exact=True).click()
-        here = f"document.getElementById('film').currentTime >= {SCENE_SECONDS - 1.5}"
+        here = f"document.getElementById('film')?.currentTime >= {SCENE_SECONDS - 1.5}"
         await wait_until(lambda: page.evaluate(here))
         assert complaints == []
 

@@ -40,13 +40,15 @@ async def serve(mill: Mill) -> str:
     return next(line for line in process.said.splitlines() if "is up: " in line).split("is up: ")[1].strip()
 
 
-async def far(mill: Mill, name: str, url: str, inside: tuple[str, ...] = ()) -> tuple[Mill, Process]:
+async def far(
+    mill: Mill, name: str, url: str, inside: tuple[str, ...] = (), **more: str
+) -> tuple[Mill, Process]:
     """A worker with a folder of its own, no database, and a key from the server's command line."""
     code, said = await mill.say("workers", "register", name, "--json")
     assert code == 0, said
     folder = mill.folder / name
     folder.mkdir()
-    settings = {"MEDIAMILL_SERVER": url, "MEDIAMILL_WORKER_KEY": json.loads(said)["key"]}
+    settings = {"MEDIAMILL_SERVER": url, "MEDIAMILL_WORKER_KEY": json.loads(said)["key"], **more}
     away = Mill(folder, settings=settings, inside=inside)
     mill.processes.append(process := await away.started("worker"))
     return away, process
@@ -173,3 +175,23 @@ async def test_what_is_wrong_with_address_or_key_is_said_in_a_line(mill: Mill, t
             assert "Traceback" not in said
     finally:
         away.close()
+
+
+@pytest.mark.spec("E22", "E24")
+async def test_flight_logs_of_a_near_and_a_far_worker_are_asked_for_and_read_by_command(mill: Mill) -> None:
+    url = await serve(mill)
+    mill.settings["MEDIAMILL_LOG_LEVEL"] = "ERROR"
+    near = mill.start("worker", "--name", "near")
+    away, _ = await far(mill, "far", url)
+    await mill.until("select count(*) = 2 from workers where state = 'idle'")
+    code, said = await mill.say("workers", "dump", "near", "far")
+    assert code == 0, said
+    await mill.until("select count(*) = 2 from flight_dumps")
+    code, said = await mill.say("workers", "dumps", "--json")
+    listed = {each["worker_name"]: each for each in json.loads(said)}
+    for name, home in (("near", mill.folder), ("far", away.folder)):
+        code, text = await mill.say("workers", "dumps", listed[name]["id"])
+        (file,) = (home / "data" / "logs" / "forensics").glob(listed[name]["name"])
+        assert text == file.read_text(), "the copy is the file"
+        assert f"worker {name} " in text, "what is not shown is there"
+    assert "is ready" not in near.said, "nor was it written anywhere else"

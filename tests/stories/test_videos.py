@@ -60,7 +60,7 @@ async def kill_in_the_middle(
 
 async def log_in(page: Page, url: str) -> None:
     await page.goto(f"{url}/login")
-    await page.get_by_label("Admin secret").fill(SECRET)
+    await page.get_by_label("Password").fill(SECRET)
     await page.get_by_role("button", name="Log in").click()
     await page.wait_for_url(f"{url}/")
 

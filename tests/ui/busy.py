@@ -39,6 +39,15 @@ WAITING: tuple[Waiting, ...] = (
     ("library.tag", "images", "holidays", "running", 1, None, None),
     ("message.transcribe", "audio", "bot-anna", "running", 1, "listening", 81.0),
 )
+TRACEBACK = """Traceback (most recent call last):
+  File "mediamill/worker/child.py", line 148, in _work
+    output = processor.process(given)
+  File "mediamill/processors/document/processor.py", line 31, in process_media
+    return read_document(path, limits)
+  File "mediamill/processors/document/document_text.py", line 77, in read_document
+    raise DocumentTooLargeError(f"document too large: {size} MB, the limit is {limit} MB")
+mediamill.processors.document.DocumentTooLargeError: document too large: 412 MB, the limit is 100 MB
+"""
 DEAD = (
     ("document.read", "default", "project-9", "permanent", "document too large: 412 MB, the limit is 100 MB"),
     ("message.transcribe", "audio", "bot-luis", "no_retry", "the voice note ends in the middle of a packet"),
@@ -52,11 +61,12 @@ DEAD = (
 )
 
 
-async def fill(database: Database) -> None:
-    """All of it, the same every time."""
+async def fill(database: Database, *, pools: bool = True) -> None:
+    """All of it, the same every time; without `pools` on those that there are."""
     async with database.transaction() as connection:
-        await connection.execute("delete from pools where matches <> '{}'")
-        await connection.execute(POOLS)
+        if pools:
+            await connection.execute("delete from pools where matches <> '{}'")
+            await connection.execute(POOLS)
         await connection.execute("select setval(pg_get_serial_sequence('jobs', 'id'), 4200)")
         await _add_dead(connection)
         await _add_waiting(connection, WAITING[:7])
@@ -102,8 +112,9 @@ async def _add_dead(connection: Connection) -> None:
     for number, (kind, pool, owner, reason, error) in enumerate(DEAD):
         await connection.execute(
             "insert into dead_jobs (id, kind, pool, owner, priority, payload, attempts, max_attempts, token, "
-            "created_at, reason, error, failed_at) values ($1, $2, $3, $4, 1, '{}', 3, 3, 1, "
-            "now() - interval '2 hours', $5, $6, now() - $7 * interval '1 minute')",
+            "created_at, started_at, reason, error, traceback, failed_at) values ($1, $2, $3, $4, 1, $8, 3, 3, 1, "
+            "now() - interval '2 hours', now() - interval '100 minutes', $5, $6, $9, "
+            "now() - $7 * interval '1 minute')",
             13 - number * 4,
             kind,
             pool,
@@ -111,6 +122,8 @@ async def _add_dead(connection: Connection) -> None:
             reason,
             error,
             6 + 19 * number,
+            json.dumps({"file": f"{owner}/{kind}.bin", "bytes": 432_013_312}),
+            TRACEBACK if number == 0 else None,
         )
 
 

@@ -181,7 +181,7 @@ async def test_what_is_not_there_is_said_kindly(served: Served) -> None:
     for path in ("/bots/nobody", "/bots/nobody/chat", "/bots/nobody/chat/guest-1", "/bots/%00/whatsapp/x"):
         answer = await served.client.get(path, headers=html)
         assert answer.status_code in (404, 422), path
-        assert "Back to the overview" in answer.text
+        assert "Back to the dashboard" in answer.text
     await Talking(served).create("anna", runs=False)
     answer = await served.client.get("/bots/anna/whatsapp/nobody", headers=html)
     assert answer.status_code == 404

@@ -52,7 +52,7 @@ async def test_failed_media_tell_why_and_are_tried_again_from_the_page(
     bubble = page.locator("#messages .mine")
     await expect(bubble.locator(".error")).to_have_text("the picture has no pixels", timeout=LIMIT)
     await expect(bubble).to_contain_text("Photo photo.jpg")
-    await page.get_by_role("button", name="Try photo photo.jpg again").click()
+    await page.get_by_role("button", name="Try again: photo photo.jpg").click()
     await expect(bubble).to_contain_text("Waiting for its turn…", timeout=LIMIT)
     await expect(bubble.locator(".error")).to_have_count(0)
     [again] = await talking.claim()
@@ -75,7 +75,7 @@ async def test_a_failed_answer_tells_why_and_is_tried_again(talking: Talking, br
     await expect(page.locator(".trouble")).to_contain_text("No answer: the model is <b>asleep</b>")
     async with talking.served.database.transaction() as connection:
         await bots.change_bot(connection, "anna", BotConfig.model_validate({"reply": {"by": "echo"}}))
-    await page.get_by_role("button", name="Try to answer again").click()
+    await page.get_by_role("button", name="Try again to answer").click()
     await expect(page.locator("#messages .theirs")).to_contain_text("You said: are you there?", timeout=LIMIT)
     await expect(page.locator(".trouble")).to_have_count(0, timeout=LIMIT)
 

@@ -226,7 +226,7 @@ async def test_the_chat_fits_its_window_with_all_that_can_happen_in_it(
     await send_file(page, SAMPLES / "sticker.webp")
     [job] = await talking.claim()
     await talking.ground.fail(job, "the picture ends in the middle")
-    await expect(page.get_by_role("button", name="Try sticker")).to_be_visible(timeout=LIMIT)
+    await expect(page.get_by_role("button", name="Try again: sticker")).to_be_visible(timeout=LIMIT)
     await send_file(page, SAMPLES / "video.mp4", "The start of the rocket, and a few words about it")
     [job] = await talking.claim()
     await talking.report(job, 62)

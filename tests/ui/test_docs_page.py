@@ -54,6 +54,8 @@ async def test_the_page_of_the_api_fits_its_window(
     complaints = watch_console(page)
     SHOTS.mkdir(exist_ok=True)
     await page.goto(f"{served.url}/bots")
+    if name.startswith("phone"):
+        await page.get_by_role("button", name="Menu").click()
     await page.get_by_role("navigation").get_by_role("link", name="API").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("API of mediamill")
     await page.screenshot(path=SHOTS / f"docs-{name}.png")

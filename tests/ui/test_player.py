@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from mediamill.api import guard
+from mediamill.api.security_headers import HEADERS
 from mediamill.ui.watching import PLAYER_POLICY
 from mediamill.videos.again import retranscode_video
 from mediamill.videos.look import show_video
@@ -324,7 +324,7 @@ async def test_without_javascript_there_is_a_plain_player_and_the_transcript(
 
 async def test_only_the_player_may_feed_media_from_memory(served: Served, ground: Ground) -> None:
     await show_film(ground, captions=False)
-    usual = guard.HEADERS["Content-Security-Policy"]
+    usual = HEADERS["Content-Security-Policy"]
     assert f"{usual}; media-src 'self' blob:" == PLAYER_POLICY
     answer = await served.client.get("/videos/a-morning-at-the-harbour")
     assert answer.headers["Content-Security-Policy"] == PLAYER_POLICY

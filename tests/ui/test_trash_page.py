@@ -33,7 +33,7 @@ async def test_a_library_comes_back_from_the_trash_or_is_erased_after_a_second_t
     await page.get_by_role("button", name="Restore Keep").click()
     await expect(page).to_have_url(f"{served.url}/libraries")
     await expect(page.locator("#library-keep")).to_contain_text("27 images, 3 videos")
-    await page.get_by_role("link", name="Trash").click()
+    await page.locator("main").get_by_role("link", name="Trash").click()
     erase = page.get_by_role("button", name="Erase Drop for good")
     await expect(erase).to_be_hidden()
     await page.get_by_text("Erase …").click()

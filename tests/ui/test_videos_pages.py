@@ -12,6 +12,7 @@ from mediamill.videos.trash import delete_video
 from tests.api.serving import Served
 from tests.conftest import wait_until
 from tests.ui.browser import watch_console
+from tests.ui.dropping import drop_paths
 from tests.ui.filming import fill_videos, make_clip, show_film, some_parts
 from tests.ui.test_bots_pages import LOOKS
 from tests.videos.played import Ground
@@ -71,7 +72,7 @@ async def test_videos_are_listed_with_their_progress_live(
     assert await bar.evaluate("bar => window.bar === bar"), "it was replaced, not moved"
     await ground.fail(job, "the file is broken", permanent=True)
     await expect(card.first).to_contain_text("the file is broken", timeout=LIMIT)
-    await page.get_by_role("button", name="Try The next one again").click()
+    await page.get_by_role("button", name="Try again: The next one").click()
     await expect(page).to_have_url(re.compile("/videos/the-next-one$"))
     assert complaints == []
 
@@ -119,7 +120,7 @@ async def test_the_trash_shows_what_was_deleted_and_gives_it_back(
     page = await browser.new_page()
     complaints = watch_console(page)
     await page.goto(f"{served.url}/videos")
-    await page.get_by_role("link", name="Trash").click()
+    await page.locator("main").get_by_role("link", name="Trash").click()
     await expect(page.locator(".video")).to_have_count(2)
     await expect(page.locator("#upload")).to_have_count(0)
     await page.get_by_role("button", name="Restore One").click()
@@ -271,6 +272,19 @@ async def test_files_can_be_dropped_anywhere(
     await page.dispatch_event("main", "drop", {"dataTransfer": carried})
     await expect(page.locator(".dropzone")).to_be_hidden()
     await expect(page.locator(".about h2")).to_have_text("dropped", timeout=LIMIT)
+
+
+async def test_a_folder_can_be_dropped_and_what_is_no_video_is_said(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "holiday" / "day 1").mkdir(parents=True)
+    make_clip(tmp_path / "holiday" / "day 1" / "beach.mp4", 320, 180, seconds=1)
+    (tmp_path / "holiday" / "notes.txt").write_text("sun")
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/videos")
+    await drop_paths(page, tmp_path / "holiday")
+    await expect(page.locator("#upload-fault")).to_have_text("notes.txt is not a video.")
+    await expect(page.locator(".about h2")).to_have_text("beach", timeout=LIMIT)
 
 
 async def test_what_is_too_large_is_said_before_it_is_sent(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,17 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
+from mediamill.access import users
+from mediamill.access.audit import list_entries
+from mediamill.access.model import Scope
+from mediamill.db.connection import Database
 from mediamill.engine import workers
+from mediamill.engine.flight_dumps import keep_dump, pack
 from mediamill.engine.model import Command, WorkerState
-from tests.api.serving import SECRET, Served
+from tests.api.serving import SECRET, Served, serve
 from tests.ui.browser import watch_console
 from tests.ui.filming import some_parts
+from tests.ui.test_access_pages import PASSWORD, log_in
 from tests.ui.test_bots_pages import LOOKS
 from tests.videos.played import Ground
 
@@ -138,6 +145,27 @@ async def test_a_worker_gets_its_key_and_command_with_the_admin_secret(
     await expect(command).to_contain_text(key)  # the page that lives does not take it away
 
 
+@pytest.mark.parametrize("scope", [Scope.ADMIN, Scope.WORKER])
+async def test_whoever_is_logged_in_gets_a_key_without_the_admin_secret(
+    database: Database, tmp_path: Path, browser: Browser, scope: Scope
+) -> None:
+    async with database.transaction() as connection:
+        await users.add_user(connection, "ann", PASSWORD, {Scope.READ, scope})
+    async with serve(database, tmp_path, login="always") as closed:
+        page = await browser.new_page()
+        await page.goto(f"{closed.url}/workers")
+        await log_in(page, "ann", PASSWORD)
+        await expect(page.get_by_label("Admin secret")).to_have_count(0)
+        await page.get_by_label("Name").fill("attic")
+        await page.get_by_role("button", name="Make a key").click()
+        await expect(page.get_by_text("It is shown only now")).to_be_visible()
+        key = (await page.locator("#command").inner_text()).rpartition(" ")[2]
+        async with database.connection() as connection:
+            assert await workers.worker_of_key(connection, key)
+            (entry,) = await list_entries(connection, action="worker.register")
+        assert (entry["who"], entry["subject"]) == ("ann", "attic")
+
+
 async def test_another_site_and_nonsense_are_refused(served: Served) -> None:
     worker_id = await add_worker(served, "gpu-box", WorkerState.IDLE)
     html = {"Accept": "text/html"}
@@ -179,4 +207,28 @@ async def test_the_page_of_workers_fits_its_window(
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
     SHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SHOTS / f"workers-{name}.png", full_page=True)
+    assert complaints == []
+
+
+@pytest.mark.spec("E24")
+async def test_flight_logs_come_to_the_page_and_are_downloaded(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/workers")
+    await expect(page.locator("#dumps")).to_contain_text("None so far")
+    worker_id = await add_worker(served, "gpu-box", WorkerState.IDLE)
+    await page.get_by_role("button", name="Dump its log").click(timeout=LIMIT)
+    assert await command_of(served, worker_id) == Command.FORENSIC_DUMP
+    name = f"{worker_id}_20261115T221730.210895Z.log"
+    async with served.database.transaction() as connection:
+        await keep_dump(connection, name, pack(b"an entry\n" * 100_000))
+    link = page.locator("#dumps").get_by_role("link", name="gpu-box")
+    await expect(link).to_be_visible(timeout=LIMIT)
+    await page.screenshot(path=SHOTS / "flight-logs.png", full_page=True)
+    async with page.expect_download() as downloading:
+        await link.click()
+    download = await downloading.value
+    assert download.suggested_filename == name
+    saved = await download.path()
+    assert await asyncio.to_thread(saved.read_bytes) == b"an entry\n" * 100_000
     assert complaints == []

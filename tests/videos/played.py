@@ -39,7 +39,7 @@ from mediamill.media.seek_track import Preview, write_seek_track
 from mediamill.settings import Settings
 from mediamill.staging.kept import NewKept, keep_file, list_kept, part_path
 from mediamill.videos.add import add_video
-from mediamill.videos.model import NewVideo, source_path
+from mediamill.videos.model import NewVideo, source_name
 
 SEGMENT_SECONDS = 4
 SHAPES = {
@@ -78,7 +78,7 @@ class Ground:
     async def add(self, title: str = "A day at the sea", source: bytes = b"as if", **more: Any) -> UUID:
         """A video that has just arrived."""
         given = {"id": uuid4(), "source_name": "sea.mp4", "mime_type": "video/mp4", **more}
-        path = source_path(self.data, given["id"])
+        path = self.data / source_name(given["id"])
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_bytes(source)
         new = NewVideo(title=title, source_bytes=len(source), **given)

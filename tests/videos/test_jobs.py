@@ -58,8 +58,7 @@ async def playable(ground: Ground, video_id: UUID) -> list[str]:
     """The qualities that a player is offered; none if there is no stream."""
     output = await ground.one("select output from videos where id = $1", video_id)
     try:
-        async with ground.database.connection() as connection:
-            text = await master_text(connection, ground.data, video_id, output)
+        text = await master_text(ground.database, ground.data, video_id, output)
     except NoSuchFileError:
         return []
     return [variant.playlist.removesuffix(".m3u8") for variant in read_master(text).variants]
@@ -203,8 +202,8 @@ async def test_a_completion_that_was_cut_off_after_the_rename_can_be_done_again(
     video_id = await ground.add()
     (job,) = await ground.claim()
     await keep_stream(ground, job, stream_of())
-    target = output_folder(ground.data, video_id, job.id)
-    kept_folder(ground.data, job.id).rename(target)  # killed before the commit
+    target = ground.data / output_folder(video_id, job.id)
+    (ground.data / kept_folder(job.id)).rename(target)  # killed before the commit
     assert (await ground.finish(job, result_of())).done == {job.id}
     assert await playable(ground, video_id) == ["360p"]
 
@@ -214,7 +213,7 @@ async def test_whoever_claims_after_a_completion_that_was_cut_off_finds_what_was
     video_id = await ground.add()
     (job,) = await ground.claim()
     await keep_stream(ground, job, stream_of())
-    kept_folder(ground.data, job.id).rename(output_folder(ground.data, video_id, job.id))
+    (ground.data / kept_folder(job.id)).rename(ground.data / output_folder(video_id, job.id))
     await hand_back(ground.database, ground.engine, job.worker_id, [job])
     (second,) = await ground.claim("another")
     assert await ground.kept(second) == set(stream_of())
@@ -229,7 +228,7 @@ async def test_what_a_failed_video_had_finished_goes_unless_the_setting_keeps_it
         await ground.keep(job, "360p-init.mp4", b"init")
         await ground.fail(job, "never", permanent=True)
         if clean:
-            await until_gone(kept_folder(ground.data, job.id))
+            await until_gone(ground.data / kept_folder(job.id))
             assert await ground.kept(job) == set()
         else:
             assert await ground.kept(job) == {"360p-init.mp4"}
@@ -262,8 +261,9 @@ async def test_a_claimed_retranscode_takes_the_named_qualities_with_their_rows_a
     assert await playable(ground, video_id) == ["360p"]
     async with ground.database.connection() as connection:
         with pytest.raises(NoSuchFileError):
-            await find_file(connection, ground.data, video_id, first, "720p-00000.m4s")
-        assert (await find_file(connection, ground.data, video_id, first, "360p-00000.m4s")).path.is_file()
+            await find_file(connection, video_id, first, "720p-00000.m4s")
+        found = await find_file(connection, video_id, first, "360p-00000.m4s")
+    assert (ground.data / found.stored).is_file()
     kept = await ground.kept(job)
     assert "360p-00000.m4s" in kept
     assert "audio.m3u8" in kept
@@ -273,10 +273,10 @@ async def test_a_claimed_retranscode_takes_the_named_qualities_with_their_rows_a
     shown = await show(ground, video_id)
     assert (shown["state"], shown["output"]) == ("ready", job.id)
     assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
-    old = output_folder(ground.data, video_id, first)
+    old = ground.data / output_folder(video_id, first)
     await until_gone(old)
-    assert "second" in (output_folder(ground.data, video_id, job.id) / "720p-00000.m4s").read_text()
-    assert "second" not in (output_folder(ground.data, video_id, job.id) / "360p-00000.m4s").read_text()
+    assert "second" in ((ground.data / output_folder(video_id, job.id)) / "720p-00000.m4s").read_text()
+    assert "second" not in ((ground.data / output_folder(video_id, job.id)) / "360p-00000.m4s").read_text()
     assert shown["captions_state"] == "pending"
 
 
@@ -286,7 +286,7 @@ async def test_a_retranscode_of_everything_that_is_tried_twice_works(ground: Gro
     await again(ground, video_id, None)
     (job,) = await ground.claim()
     assert await playable(ground, video_id) == []
-    [old] = video_folder(ground.data, video_id).glob("[0-9]*")
+    [old] = (ground.data / video_folder(video_id)).glob("[0-9]*")
     await hand_back(ground.database, ground.engine, job.worker_id, [job])
     await play_worker(ground, video_id, ("360p",), salt="second", worker="b")
     assert await playable(ground, video_id) == ["360p"]
@@ -376,7 +376,7 @@ async def test_an_erased_video_is_gone_with_its_files_and_jobs(ground: Ground) -
     async with ground.database.transaction() as connection:
         await delete_video(connection, video_id)
     assert await empty_trash(ground.database, ground.data) == 1
-    await until_gone(video_folder(ground.data, video_id))
+    await until_gone(ground.data / video_folder(video_id))
     with pytest.raises(UnknownVideoError):
         await show(ground, video_id)
     assert await ground.one("select count(*) from jobs where subject_id = $1", str(video_id)) == 0
@@ -409,7 +409,7 @@ async def test_completion_and_deletion_at_once_never_leave_a_half(ground: Ground
         await keep_stream(ground, job, stream_of())
         await asyncio.gather(ground.finish(job, result_of()), delete(video_id))
         assert await ground.one("select count(*) from videos") == 0
-        await until_gone(video_folder(ground.data, video_id))
+        await until_gone(ground.data / video_folder(video_id))
 
 
 @pytest.mark.spec("V8")
@@ -462,7 +462,7 @@ async def test_a_stream_whose_folder_was_lost_is_not_published(ground: Ground) -
     video_id = await ground.add()
     (job,) = await ground.claim()
     await keep_stream(ground, job, stream_of())
-    shutil.rmtree(kept_folder(ground.data, job.id))
+    shutil.rmtree(ground.data / kept_folder(job.id))
     settled = await ground.finish(job, result_of())
     assert "not whole" in settled.failed[job.id].error
     assert await state(ground, video_id) == "processing"

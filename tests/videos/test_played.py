@@ -21,7 +21,7 @@ async def test_a_played_video_is_ready_with_its_files_in_place(ground: Ground) -
     states = {row["quality"]: row["state"] for row in shown["qualities"]}
     assert states == {"720p": "completed", "480p": "failed", "360p": "completed"}
     assert said["transcript"]["text"] == "Hello sea. Hello sand."
-    assert (output_folder(ground.data, video_id, job.id) / "master.m3u8").is_file()
+    assert ((ground.data / output_folder(video_id, job.id)) / "master.m3u8").is_file()
 
 
 @pytest.mark.spec("V5")

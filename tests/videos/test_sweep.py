@@ -46,7 +46,7 @@ def make_old(folder: Path, seconds: float = TWO_DAYS) -> None:
 
 
 def is_whole(ground: Ground, video_id: UUID, job: ClaimedJob, *qualities: str) -> bool:
-    folder = output_folder(ground.data, video_id, job.id)
+    folder = ground.data / output_folder(video_id, job.id)
     return {path.name for path in folder.iterdir()} == stream_of(qualities or ("360p",)).keys()
 
 
@@ -66,7 +66,7 @@ async def test_what_is_shown_and_what_is_being_made_stays(ground: Ground) -> Non
     job = await play_worker(ground, shown)
     await ground.add("Waiting")
     await retranscode(ground, shown, "360p")
-    make_old(video_folder(ground.data, shown))
+    make_old(ground.data / video_folder(shown))
     assert await sweep(ground) == 0
     assert is_whole(ground, shown, job)
 
@@ -76,19 +76,19 @@ async def test_killed_before_the_old_stream_was_deleted(ground: Ground) -> None:
     video_id = await ground.add()
     old = await play_worker(ground, video_id)
     copy = ground.data / "copy"
-    shutil.copytree(output_folder(ground.data, video_id, old.id), copy)
+    shutil.copytree((ground.data / output_folder(video_id, old.id)), copy)
     await retranscode(ground, video_id, "360p")
     new = await play_worker(ground, video_id, salt="new")
 
     async def gone() -> bool:
-        return not output_folder(ground.data, video_id, old.id).exists()
+        return not (ground.data / output_folder(video_id, old.id)).exists()
 
     await wait_until(gone)
-    copy.rename(output_folder(ground.data, video_id, old.id))
+    copy.rename(ground.data / output_folder(video_id, old.id))
     assert await sweep(ground) == 1
     assert await gone()
     assert is_whole(ground, video_id, new)
-    assert video_folder(ground.data, video_id).joinpath("source").exists()
+    assert (ground.data / video_folder(video_id)).joinpath("source").exists()
 
 
 @pytest.mark.spec("V6", "V8")
@@ -122,7 +122,7 @@ async def test_the_stream_of_a_dead_job_is_left_until_its_dead_letter_goes(groun
     assert await sweep(ground) == 0
     await ground.run("delete from dead_jobs")
     assert await sweep(ground) == 1
-    assert [path.name for path in video_folder(ground.data, video_id).iterdir()] == ["source"]
+    assert [path.name for path in (ground.data / video_folder(video_id)).iterdir()] == ["source"]
 
 
 @pytest.mark.spec("V8", "V9")
@@ -139,7 +139,7 @@ async def test_a_stream_that_is_just_being_published_is_left_alone(ground: Groun
 @pytest.mark.spec("V14")
 async def test_killed_before_the_folder_of_an_erased_video_was_deleted(ground: Ground) -> None:
     video_id = await ground.ready()
-    folder, copy = video_folder(ground.data, video_id), ground.data / "copy"
+    folder, copy = (ground.data / video_folder(video_id)), ground.data / "copy"
     shutil.copytree(folder, copy)
     async with ground.database.transaction() as connection:
         await delete_video(connection, video_id)
@@ -161,7 +161,7 @@ async def test_killed_before_the_folder_of_an_erased_video_was_deleted(ground: G
 async def test_killed_in_the_middle_of_deleting(ground: Ground) -> None:
     """Whatever is left of a folder is a folder that nobody names."""
     video_id = await ground.ready()
-    orphan, left = video_folder(ground.data, uuid4()), output_folder(ground.data, video_id, 10**9)
+    orphan, left = (ground.data / video_folder(uuid4())), (ground.data / output_folder(video_id, 10**9))
     for folder in (orphan / "12", left):
         folder.mkdir(parents=True)
         (folder / "720p-00007.m4s").write_bytes(b"x")
@@ -175,7 +175,7 @@ async def test_killed_in_the_middle_of_deleting(ground: Ground) -> None:
 @pytest.mark.spec("V1")
 async def test_the_folder_of_an_upload_that_is_about_to_become_a_video_is_left(ground: Ground) -> None:
     upload_id = uuid4()
-    folder = video_folder(ground.data, upload_id)
+    folder = ground.data / video_folder(upload_id)
     folder.mkdir(parents=True)
     (folder / "source").write_bytes(b"all of it has come, and then the server was down for days")
     make_old(folder)
@@ -194,9 +194,9 @@ async def test_what_is_not_ours_is_left_alone(ground: Ground, tmp_path: Path) ->
     outside.mkdir()
     (outside / "precious").write_text("not ours")
     (root / str(uuid4())).symlink_to(outside)
-    (video_folder(ground.data, video_id) / "777").symlink_to(outside)
+    ((ground.data / video_folder(video_id)) / "777").symlink_to(outside)
     others = [root / "notes", root / str(uuid4()).upper(), root / "12"]
-    others += [video_folder(ground.data, video_id) / name for name in ("007", "-5", "٣", "mine", "9" * 30)]
+    others += [(ground.data / video_folder(video_id)) / name for name in ("007", "-5", "٣", "mine", "9" * 30)]
     for folder in others:
         folder.mkdir()
         make_old(folder)

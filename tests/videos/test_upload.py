@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import time
@@ -23,6 +24,7 @@ from mediamill.staging.put import EmptyUploadError, UploadTooLargeError
 from mediamill.staging.quota import StorageFullError
 from mediamill.staging.resumable import (
     BeyondLengthError,
+    ChecksumMismatchError,
     OffsetMismatchError,
     Part,
     PartMissingError,
@@ -30,11 +32,16 @@ from mediamill.staging.resumable import (
     hold_part,
     part_path,
 )
+from mediamill.storage.bucket import BucketStorage
+from mediamill.storage.choose import storage_of
 from mediamill.videos import upload as upload_module
 from mediamill.videos.jobs import video_kinds
 from mediamill.videos.model import BadVideoFactsError
 from mediamill.videos.upload import NotAVideoError, Upload, UploadFinishedError, Uploads
 from mediamill.videos.upload_sweep import ORPHAN_SECONDS, finish_uploads
+from tests.storage.s3_server import S3Server, bucket, s3_server
+
+__all__ = ["bucket", "s3_server"]
 
 FILM = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + bytes(range(256)) * 800  # what its head says is enough here
 NOTE = b"Dear diary, today I filmed nothing.\n" * 4000
@@ -51,6 +58,7 @@ class Bench:
     def __init__(self, database: Database, folder: Path, **settings: Any) -> None:
         self.folder, self.database = folder, database
         chosen = Settings.model_validate({"data": folder, **settings})
+        self.storage = storage_of(chosen)
         self.uploads = Uploads(database, Enqueuer(Kinds(video_kinds(chosen))), chosen)
 
     async def rows(self, sql: str, *args: Any) -> list[Any]:
@@ -66,28 +74,51 @@ class Bench:
     def source(self, upload_id: UUID) -> Path:
         return self.folder / "videos" / str(upload_id) / "source"
 
-    def parts(self) -> list[str]:
+    async def has_source(self, upload_id: UUID) -> bool:
+        opened = await self.storage.open(self.database, f"videos/{upload_id}/source")
+        if opened is not None:
+            opened.close()
+        return opened is not None
+
+    async def content(self, upload_id: UUID) -> bytes:
+        return (await self.storage.find(self.database, f"videos/{upload_id}/source")).read_bytes()
+
+    async def parts(self) -> list[str]:
+        if isinstance(self.storage, BucketStorage):
+            rows = await self.rows(
+                "select distinct substr(name, 9) from stored_pieces where name like 'uploads/%'"
+            )
+            return [name for (name,) in rows]
         return sorted(path.name for path in (self.folder / "uploads").glob("*"))
 
     async def assert_one_video(self, upload_id: UUID) -> None:
         assert await self.rows("select id, state from videos") == [(upload_id, "pending")]
         assert await self.rows("select subject_id from jobs") == [(str(upload_id),)]
         assert await self.rows("select count(*) from uploads where finished_at is not null") == [(1,)]
-        assert self.source(upload_id).read_bytes() == FILM
-        assert self.parts() == []
+        assert await self.content(upload_id) == FILM
+        assert await self.parts() == []
 
     async def assert_nothing(self) -> None:
         for table in ("videos", "jobs", "uploads"):
             assert await self.rows(f"select 1 from {table}") == []
-        assert self.parts() == []
+        assert await self.parts() == []
 
 
 @pytest.fixture
-def bench(database: Database, tmp_path: Path) -> Bench:
-    return Bench(database, tmp_path)
+def bench(request: pytest.FixtureRequest, database: Database, tmp_path: Path) -> Bench:
+    """Into the data folder; or, where a test asks for both, into a bucket."""
+    if getattr(request, "param", "folder") == "folder":
+        return Bench(database, tmp_path)
+    server: S3Server = request.getfixturevalue("s3_server")
+    given = server.settings(tmp_path, request.getfixturevalue("bucket")).model_dump()
+    return Bench(database, tmp_path, **{name: given[name] for name in given if name.startswith("bucket")})
+
+
+both = pytest.mark.parametrize("bench", ["folder", "bucket"], indirect=True)
 
 
 @pytest.mark.spec("V1")
+@both
 async def test_an_upload_becomes_a_pending_video_with_its_job(bench: Bench) -> None:
     said = {"filename": "C:\\Films\\My_Film.mp4", "description": "sea\nand sky", "category": "trips"}
     begun = await bench.begin(FILM, **said)
@@ -106,6 +137,7 @@ async def test_an_upload_becomes_a_pending_video_with_its_job(bench: Bench) -> N
     assert json.loads(payload)["file"] == {"data": f"videos/{begun.id}/source"}
 
 
+@both
 async def test_whoever_did_not_hear_the_end_can_ask_again(bench: Bench) -> None:
     begun = await bench.begin()
     await bench.send(begun.id)
@@ -117,6 +149,7 @@ async def test_whoever_did_not_hear_the_end_can_ask_again(bench: Bench) -> None:
 
 
 @pytest.mark.spec("V1")
+@both
 async def test_the_same_fingerprint_goes_on_with_the_same_upload(bench: Bench) -> None:
     first = await bench.begin(fingerprint="f", title="first")
     await bench.send(first.id, FILM[:700])
@@ -133,7 +166,7 @@ async def test_the_same_fingerprint_goes_on_with_the_same_upload(bench: Bench) -
 async def test_two_that_begin_at_once_with_one_fingerprint_get_one_upload(bench: Bench) -> None:
     begun = await asyncio.gather(*(bench.begin(fingerprint="f", title=str(n)) for n in range(10)))
     assert len({upload.id for upload in begun}) == 1
-    assert bench.parts() == [str(begun[0].id)]
+    assert await bench.parts() == [str(begun[0].id)]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +194,7 @@ async def test_what_would_not_fit_on_the_disk_is_refused(database: Database, tmp
     await bench.assert_nothing()
 
 
+@both
 async def test_more_than_was_announced_is_refused_unread(bench: Bench) -> None:
     begun = await bench.begin()
     with pytest.raises(BeyondLengthError):
@@ -169,6 +203,7 @@ async def test_more_than_was_announced_is_refused_unread(bench: Bench) -> None:
 
 
 @pytest.mark.spec("V1")
+@both
 async def test_what_is_no_video_is_refused_at_its_end_and_deleted(bench: Bench) -> None:
     begun = await bench.begin(b"%PDF-1.7 small")
     with pytest.raises(NotAVideoError, match="application/pdf"):
@@ -178,6 +213,7 @@ async def test_what_is_no_video_is_refused_at_its_end_and_deleted(bench: Bench) 
         await bench.uploads.show(begun.id)
 
 
+@both
 async def test_what_is_no_video_by_its_first_bytes_is_refused_at_once(bench: Bench) -> None:
     given = 0
 
@@ -195,6 +231,7 @@ async def test_what_is_no_video_by_its_first_bytes_is_refused_at_once(bench: Ben
 
 
 @pytest.mark.spec("V1", "V4")
+@both
 async def test_sound_alone_is_refused_with_what_to_do(bench: Bench) -> None:
     voice = (Path(__file__).parents[2] / "samples" / "voice.ogg").read_bytes()
     begun = await bench.begin(voice)
@@ -203,6 +240,7 @@ async def test_sound_alone_is_refused_with_what_to_do(bench: Bench) -> None:
     await bench.assert_nothing()
 
 
+@both
 async def test_an_upload_that_is_ended_leaves_nothing(bench: Bench) -> None:
     begun = await bench.begin()
     await bench.send(begun.id, FILM[:100])
@@ -213,6 +251,7 @@ async def test_an_upload_that_is_ended_leaves_nothing(bench: Bench) -> None:
             await verb(begun.id)
 
 
+@both
 async def test_a_finished_upload_is_not_ended(bench: Bench) -> None:
     begun = await bench.begin()
     await bench.send(begun.id)
@@ -285,6 +324,7 @@ async def test_many_who_complete_it_at_once_make_one_video(bench: Bench, left: A
     await bench.assert_one_video(upload_id)
 
 
+@both
 async def test_a_transaction_that_fails_is_made_up_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = await bench.begin()
 
@@ -332,17 +372,20 @@ async def test_a_row_whose_file_is_gone_is_forgotten(bench: Bench) -> None:
 async def age(bench: Bench, upload_id: UUID, *, row: bool = True, file: bool = True) -> None:
     if row:
         await bench.rows("update uploads set expires_at = now() - interval '1 second' returning 1")
-    if file:
+    if file and isinstance(bench.storage, BucketStorage):
+        await bench.rows("update stored_pieces set noted_at = now() - interval '25 hours' returning 1")
+    elif file:
         long_ago = time.time() - 25 * 3600
         os.utime(part_path(bench.folder, upload_id), (long_ago, long_ago))
 
 
 @pytest.mark.spec("V1")
+@both
 async def test_an_upload_that_nobody_goes_on_with_is_deleted(bench: Bench) -> None:
     begun = await bench.begin()
     await bench.send(begun.id, FILM[:100])
     await finish_uploads(bench.uploads)
-    assert bench.parts() == [str(begun.id)]
+    assert await bench.parts() == [str(begun.id)]
     await age(bench, begun.id)
     await finish_uploads(bench.uploads)
     await bench.assert_nothing()
@@ -359,6 +402,7 @@ async def test_bytes_that_came_lately_keep_it_and_so_does_a_new_beginning(
     assert (await bench.send(begun.id, FILM[100:], 100)).finished
 
 
+@both
 async def test_going_on_puts_the_end_off(bench: Bench) -> None:
     begun = await bench.begin()
     await age(bench, begun.id)
@@ -414,7 +458,7 @@ async def test_files_that_no_row_names_are_deleted_and_what_is_not_ours_is_left(
     for path in (old, odd, folder / str(begun.id)):
         os.utime(path, (long_ago, long_ago))
     await finish_uploads(bench.uploads)
-    assert bench.parts() == sorted([str(begun.id), new.name, odd.name])
+    assert await bench.parts() == sorted([str(begun.id), new.name, odd.name])
 
 
 # Races.
@@ -443,14 +487,15 @@ async def test_two_chunks_at_once_are_not_mixed(bench: Bench, monkeypatch: pytes
     await bench.assert_one_video(begun.id)
 
 
+@both
 async def test_the_last_chunk_against_an_end_is_a_video_or_nothing(bench: Bench) -> None:
     for _ in range(15):
         begun = await bench.begin()
         await asyncio.gather(bench.send(begun.id), bench.uploads.terminate(begun.id), return_exceptions=True)
         there = await bench.rows("select 1 from videos where id = $1", begun.id)
         job = await bench.rows("select 1 from jobs where subject_id = $1", str(begun.id))
-        assert bench.source(begun.id).exists() == bool(there) == bool(job)
-        assert bench.parts() == []
+        assert await bench.has_source(begun.id) == bool(there) == bool(job)
+        assert await bench.parts() == []
 
 
 async def test_the_last_chunk_against_the_sweep_is_a_video_or_nothing(bench: Bench) -> None:
@@ -462,4 +507,53 @@ async def test_the_last_chunk_against_the_sweep_is_a_video_or_nothing(bench: Ben
         )
         there = await bench.rows("select 1 from videos where id = $1", begun.id)
         assert bench.source(begun.id).exists() == bool(there) == isinstance(results[0], Upload)
-        assert bench.parts() == []
+        assert await bench.parts() == []
+
+
+@both
+async def test_a_chunk_with_a_checksum_counts_as_a_whole_or_not_at_all(bench: Bench) -> None:
+    begun = await bench.begin()
+    with pytest.raises(ChecksumMismatchError):
+        await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), sha256=hashlib.sha256(b"x").digest())
+    assert (await bench.uploads.show(begun.id)).offset == 0
+    right = hashlib.sha256(FILM[:5000]).digest()
+    assert (await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), sha256=right)).offset == 5000
+    with pytest.raises(OffsetMismatchError):
+        await bench.send(begun.id, FILM[100:], 100)
+    await bench.send(begun.id, FILM[5000:], 5000)
+    await bench.assert_one_video(begun.id)
+
+
+@both
+async def test_a_line_that_breaks_leaves_what_came(bench: Bench) -> None:
+    begun = await bench.begin()
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield FILM[:70_000]
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await bench.uploads.append(begun.id, 0, broken())
+    assert (await bench.uploads.show(begun.id)).offset == 70_000
+    await bench.send(begun.id, FILM[70_000:], 70_000)
+    await bench.assert_one_video(begun.id)
+
+
+@pytest.mark.parametrize("bench", ["bucket"], indirect=True)
+async def test_of_two_servers_that_take_the_same_chunk_one_keeps_it(bench: Bench) -> None:
+    begun = await bench.begin()
+    again = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield FILM[:50_000]
+        await again.wait()
+
+    sending = asyncio.create_task(bench.uploads.append(begun.id, 0, slow()))
+    other = Uploads(bench.database, bench.uploads.enqueuer, bench.uploads.settings)
+    assert (await other.append(begun.id, 0, chunks(FILM[:60_000]))).offset == 60_000
+    again.set()
+    with pytest.raises(UploadLockedError):
+        await sending
+    assert (await bench.uploads.show(begun.id)).offset == 60_000
+    await bench.send(begun.id, FILM[60_000:], 60_000)
+    await bench.assert_one_video(begun.id)

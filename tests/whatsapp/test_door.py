@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from mediamill.api import server
-from mediamill.api.guard import BRIDGE_PREFIX
+from mediamill.api.scopes import OWN, ROUTES
 from mediamill.conversations import bots
 from mediamill.db.connection import Database
 from mediamill.providers.whatsapp.door import PATH
@@ -261,7 +261,7 @@ async def test_a_bot_that_is_unknown_or_stopped_or_elsewhere_has_no_door(knockin
 async def test_a_browser_or_a_foreign_name_does_not_come_in(knocking: Knocking) -> None:
     assert await refusal(knocking, headers={"Origin": knocking.served.url}) == 403
     assert await refusal(knocking, headers={"Origin": "http://evil.example"}) == 403
-    assert PATH.startswith(BRIDGE_PREFIX)
+    assert ROUTES[f"WEBSOCKET {PATH}"] == OWN
     answer = await raw_handshake(knocking, "/api/bridge/whatsapp/bot", "evil.example")
     assert answer.startswith(b"HTTP/1.1 403")
     for path in ("/api/events", "/api/bridge/telegram/bot", "/", "/api/bridge/whatsapp"):

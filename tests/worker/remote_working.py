@@ -30,6 +30,7 @@ class Far:
     remote: Remote
     task: asyncio.Task[None]
     folder: Path
+    flight: FlightLog
 
     @property
     def id(self) -> int:
@@ -60,7 +61,8 @@ async def far_worker(
             "select count(*) = 1 from workers where id = $1 and state in ('idle', 'busy')",
             remote.id,
         )
-        yield Far(worker, remote, task, folder)
+        assert given.flight is not None
+        yield Far(worker, remote, task, folder, given.flight)
     finally:
         worker.stop()
         worker.stop()

@@ -54,7 +54,7 @@ async def test_what_a_killed_attempt_had_finished_is_found_by_the_next(keeping: 
     async with keeping.database.connection() as connection:
         kept = await list_kept(connection, keeping.folder, id_)
     assert [one.name for one in kept] == [f"part-{index:03}.txt" for index in range(5)]
-    assert (kept_folder(keeping.folder, id_) / "part-004.txt").read_text() == "part-004.txt"
+    assert ((keeping.folder / kept_folder(id_)) / "part-004.txt").read_text() == "part-004.txt"
 
 
 @pytest.mark.spec("V8")
@@ -96,7 +96,7 @@ async def test_whoever_lost_the_claim_keeps_nothing_and_leaves_the_new_files_alo
     await keeping.one("update jobs set token = 8 where id = $1 returning id", job.id)
     with pytest.raises(ClaimLostError):
         await keep(keeping, job, text="late")
-    assert (kept_folder(keeping.folder, job.id) / "word.txt").read_text() == "word"
+    assert ((keeping.folder / kept_folder(job.id)) / "word.txt").read_text() == "word"
 
 
 @pytest.mark.spec("V8")
@@ -105,7 +105,7 @@ async def test_a_row_without_its_whole_file_is_as_if_nothing_were_kept(keeping: 
     await keep(keeping, job)
     async with keeping.database.connection() as connection:
         assert [one.facts for one in await list_kept(connection, keeping.folder, job.id)] == [{"index": 1}]
-        (kept_folder(keeping.folder, job.id) / "word.txt").write_text("wor")
+        ((keeping.folder / kept_folder(job.id)) / "word.txt").write_text("wor")
         assert await list_kept(connection, keeping.folder, job.id) == []
 
 
@@ -116,6 +116,6 @@ async def test_what_was_kept_goes_when_its_job_has_no_future(keeping: Ground) ->
     await keep(keeping, other)
     await keeping.one("delete from jobs where id = $1 returning id", job.id)
     assert await sweep_kept(keeping.database, keeping.folder, older_than_seconds=-60) == 1
-    assert not kept_folder(keeping.folder, job.id).exists()
-    assert kept_folder(keeping.folder, other.id).exists()
+    assert not (keeping.folder / kept_folder(job.id)).exists()
+    assert (keeping.folder / kept_folder(other.id)).exists()
     assert await keeping.one("select count(*) from kept_files") == 1

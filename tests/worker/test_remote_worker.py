@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.engine.flight_dumps import pack
 from mediamill.worker.away import RefusedError
 from tests.api.remote_worker import register, shown
 from tests.api.serving import Served, serve
@@ -118,14 +120,62 @@ async def test_pause_resume_and_shutdown_reach_it_at_once(served: Served, tmp_pa
 
 
 @pytest.mark.spec("E22", "E24")
-async def test_a_forensic_dump_is_written_on_its_own_machine(served: Served, tmp_path: Path) -> None:
+async def test_a_forensic_dump_is_written_on_its_own_machine_and_read_at_the_server(
+    served: Served, tmp_path: Path
+) -> None:
     async with far_worker(served, tmp_path / "far") as far:
-        await tell(served, far.id, "forensic_dump")
+        logger = logging.getLogger("mediamill")
+        logger.addHandler(far.flight)
+        try:
+            logger.warning("a sign in the log of %s", "far")
+            await tell(served, far.id, "forensic_dump")
+            await until(served, "select true from flight_dumps where worker_id = $1", far.id)
+        finally:
+            logger.removeHandler(far.flight)
+        (dump,) = (tmp_path / "far" / "logs" / "forensics").glob(f"{far.id}_*.log")
+        (listed,) = (await served.client.get("/api/flight-dumps")).json()["dumps"]
+        assert (listed["name"], listed["worker_name"]) == (dump.name, "far")
+        answer = await served.client.get(f"/api/flight-dumps/{listed['id']}")
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.headers["content-disposition"] == f'attachment; filename="{dump.name}"'
+        assert answer.text == dump.read_text()
+        assert "a sign in the log of far" in answer.text
 
-        async def dumped() -> bool:
-            return any((tmp_path / "far" / "logs" / "forensics").glob(f"{far.id}_*"))
 
-        await wait_until(dumped)
+@pytest.mark.spec("E24")
+async def test_a_flight_log_that_could_not_be_sent_is_brought_by_the_next_process(
+    served: Served, tmp_path: Path
+) -> None:
+    remote = await register(served, "far")
+    folder = tmp_path / "far" / "logs" / "forensics"
+    folder.mkdir(parents=True)
+    left = folder / f"{remote.id}_20261115T221730.210895Z.log"
+    left.write_text("last words\n")
+    (folder / "77777_20261115T221730.210895Z.log").write_text("of a worker of another server\n")
+    (folder / "notes.log").write_text("of somebody else\n")
+    async with far_worker(served, tmp_path / "far", remote=remote):
+        await until(served, "select true from flight_dumps where name = $1", left.name)
+    assert await served.one("select count(*) from flight_dumps") == 1
+
+
+@pytest.mark.spec("E24")
+async def test_a_worker_sends_its_own_flight_log_and_no_other(served: Served) -> None:
+    remote = await register(served, "far")
+    packed, key = pack(b"entries\n"), {"Authorization": f"Bearer {remote.key}"}
+
+    async def send(name: str, body: bytes = packed) -> tuple[int, str | None]:
+        answer = await served.client.put(f"/api/worker/dumps/{name}", content=body, headers=key)
+        return answer.status_code, answer.json().get("code")
+
+    name = f"{remote.id}_20261115T221730.210895Z.log"
+    assert await send(name) == (200, None)
+    assert await send(name) == (200, None)
+    assert await send(f"{remote.id + 1}_20261115T221730.210895Z.log") == (422, "dump_invalid")
+    assert await send("passwd") == (422, "dump_invalid")
+    assert await send(name, b"not packed") == (422, "dump_invalid")
+    assert await send(name, bytes(1_450_000)) == (413, "dump_too_large")
+    assert (await served.client.put(f"/api/worker/dumps/{name}", content=packed)).status_code == 401
+    assert await served.one("select count(*) from flight_dumps") == 1
 
 
 @pytest.mark.spec("E22")

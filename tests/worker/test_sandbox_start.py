@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import pytest
+from pydantic import SecretStr
 
 from mediamill.processors.registry import UnknownProcessorError
+from mediamill.settings import Settings
 from mediamill.worker.sandbox import ProcessorCrashedError, ProcessorStartError, Sandbox
 from tests.worker.harness import GENEROUS, LIMIT_SECONDS, do, everything_in, opened, pid_of
 
@@ -92,8 +97,26 @@ async def test_secrets_of_the_worker_are_not_in_the_childs_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDIAMILL_DATABASE_URL", "postgresql://user:hidden@nowhere/x")
+    monkeypatch.setenv("MEDIAMILL_BUCKET_SECRET", "hidden")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     monkeypatch.setenv("MEDIAMILL_WORKER_NAME", "shown")
     async with opened(tmp_path) as sandbox:
         environment = psutil.Process(await pid_of(sandbox)).environ()
     assert environment["MEDIAMILL_WORKER_NAME"] == "shown"
     assert "MEDIAMILL_DATABASE_URL" not in environment
+    assert not {"MEDIAMILL_BUCKET_SECRET", "AWS_SECRET_ACCESS_KEY"} & environment.keys()
+
+
+@pytest.mark.spec("E30-redis")
+async def test_a_child_can_read_its_settings_whatever_was_kept_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, field in Settings.model_fields.items():
+        if SecretStr in (field.annotation, *get_args(field.annotation)):
+            monkeypatch.setenv(f"MEDIAMILL_{name.upper()}", "redis://nowhere")
+    monkeypatch.setenv("MEDIAMILL_QUEUE_MODE", "hybrid")
+    async with opened(tmp_path) as sandbox:
+        environment = psutil.Process(await pid_of(sandbox)).environ()
+    words = [sys.executable, "-c", "from mediamill.settings import Settings; Settings()"]
+    done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from mediamill.access.model import HERE, current_caller
 from mediamill.api.deps import Id, Wired
-from mediamill.api.file_answer import answer_file, open_plain
-from mediamill.api.guard import is_loopback
+from mediamill.api.file_answer import answer_file
 from mediamill.api.library_shapes import AssetOut
 from mediamill.api.video_files import OTHER, SENT, YEAR_SECONDS, attachment
 from mediamill.libraries import assets
@@ -20,6 +19,8 @@ from mediamill.libraries.reach import Reach, in_own_thread
 from mediamill.media.source_file import is_at
 from mediamill.staging.file_names import shown
 from mediamill.staging.inputs import BadFileReferenceError, RootAwayError, find_inside
+from mediamill.storage.choose import storage_of
+from mediamill.storage.folder import PlainFile, open_plain
 
 router = APIRouter(prefix="/api/assets", tags=["assets"])
 
@@ -72,13 +73,13 @@ async def send_file(request: Request, deps: Wired, asset_id: Id, output: Output,
     """A preview, thumbnail, head clip or frame. Made anew, it has another `output`: it never changes."""
     async with deps.database.connection() as connection:
         path = await assets.asset_file(connection, asset_id, output, name)
-    descriptor = await asyncio.to_thread(open_plain, deps.settings.data_folder / path)
-    if descriptor is None:
+    file = await storage_of(deps.settings).open(deps.database, str(path))
+    if file is None:
         raise assets.NoSuchAssetFileError
     # Behind a login nobody but the one who asked may keep it.
-    whose = "public" if is_loopback(deps.settings.host) else "private"
+    whose = "public" if current_caller() is HERE else "private"
     caching = {"Cache-Control": f"{whose}, max-age={YEAR_SECONDS}, immutable"}
-    return answer_file(request, descriptor, _type_of(name), caching, f"{asset_id}-{output}-{name}")
+    return answer_file(request, file, _type_of(name), caching, f"{asset_id}-{output}-{name}")
 
 
 @router.head("/{asset_id}/source", include_in_schema=False)
@@ -87,16 +88,16 @@ async def send_source(request: Request, deps: Wired, asset_id: Id) -> Response:
     """The file itself, as it lies in the library, to be saved under its own name."""
     async with deps.database.connection() as connection:
         root, inside = await assets.asset_source(connection, asset_id)
-    descriptor = await _open_source(root, inside)
-    if descriptor is None:
+    file = await _open_source(root, inside)
+    if file is None:
         raise assets.NoSuchAssetFileError(
             "the file cannot be read", fix="is it still there? Scan the library"
         )
     name = shown(inside.rpartition("/")[2])
-    return answer_file(request, descriptor, _type_of(name), {"Content-Disposition": attachment(name)})
+    return answer_file(request, file, _type_of(name), {"Content-Disposition": attachment(name)})
 
 
-async def _open_source(root: str, inside: str) -> int | None:
+async def _open_source(root: str, inside: str) -> PlainFile | None:
     """A folder on a network may not answer; what is opened after nobody waits any more is closed again."""
     if not await _reach.is_there(root):
         raise _away(root)
@@ -118,22 +119,18 @@ def _away(root: str) -> RootAwayError:
     return RootAwayError(f"{RootAwayError.TEXT}: {root}", fix="mount it, then scan the library")
 
 
-def _open_inside(root: str, inside: str) -> int | None:
+def _open_inside(root: str, inside: str) -> PlainFile | None:
     path = find_inside(root, inside)
-    descriptor = open_plain(path)
-    if descriptor is not None and not is_at(descriptor, path):
-        os.close(descriptor)
+    file = open_plain(path)
+    if file is not None and not is_at(file.descriptor, path):
+        file.close()
         return None
-    return descriptor
+    return file
 
 
-def _close_late(opening: asyncio.Future[int | None]) -> None:
-    if (
-        not opening.cancelled()
-        and opening.exception() is None
-        and (descriptor := opening.result()) is not None
-    ):
-        os.close(descriptor)
+def _close_late(opening: asyncio.Future[PlainFile | None]) -> None:
+    if not opening.cancelled() and opening.exception() is None and (file := opening.result()) is not None:
+        file.close()
 
 
 def _type_of(name: str) -> str:

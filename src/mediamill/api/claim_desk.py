@@ -98,6 +98,7 @@ class ClaimDesk:
         """What a remote worker needs to run a job."""
         return {
             **{name: getattr(job, name) for name in ("token", *SAME)},
+            "trace": job.trace,
             "payload": json.loads(job.payload_json),
             "checkpoint": None if job.checkpoint_json is None else json.loads(job.checkpoint_json),
             "keeps_files": self._deps.engine.kinds.find(job.kind).keeps_files,

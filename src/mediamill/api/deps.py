@@ -9,10 +9,12 @@ from fastapi import Depends, Path, Request
 
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
+from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.inputs.look import RunWatch
 from mediamill.settings import Settings
+from mediamill.storage.pulse import Pulse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Deps:
     settings: Settings
     keeper: BotKeeper
     run_watch: RunWatch
+    dispatch: Dispatch
+    pulse: Pulse
 
 
 def _deps(request: Request) -> Deps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from mediamill.db.connection import LOST
+from mediamill.db.connection import ASK_AGAIN, LOST
 from mediamill.errors import (
     ConflictError,
     DeniedError,
@@ -22,6 +23,7 @@ from mediamill.errors import (
     NotFoundError,
     QuotaExceededError,
     RetryLaterError,
+    TooManyError,
     UnavailableError,
 )
 from mediamill.staging.quota import StorageFullError
@@ -37,12 +39,20 @@ FAMILIES: tuple[tuple[type[MediamillError], int], ...] = (
     (DeniedError, 403),
     (StorageFullError, 507),
     (QuotaExceededError, 413),
+    (TooManyError, 429),
     (UnavailableError, 503),
     (RetryLaterError, 503),
     (GiveUpError, 422),
 )
 # Denied because nobody could tell who asks: the caller should show another key, not ask for more rights.
-UNAUTHENTICATED = {"unauthenticated", "worker_key_invalid", "worker_key_revoked"}
+UNAUTHENTICATED = {
+    "unauthenticated",
+    "token_invalid",
+    "token_revoked",
+    "token_expired",
+    "worker_key_invalid",
+    "worker_key_revoked",
+}
 # What the tus protocol has a status of its own for.
 UPLOAD_STATUSES = {
     "tus_version": 412,
@@ -68,7 +78,14 @@ class Problem(JSONResponse):
     media_type = "application/problem+json"
 
     def __init__(
-        self, status: int, code: str, detail: str, *, fix: str | None = None, faults: list[str] | None = None
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        fix: str | None = None,
+        faults: list[str] | None = None,
+        wait_seconds: float = RETRY_AFTER_SECONDS,
     ) -> None:
         body: dict[str, Any] = {
             "type": f"urn:mediamill:problem:{code}",
@@ -81,8 +98,8 @@ class Problem(JSONResponse):
         if faults is not None:
             body["faults"] = faults
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        if status == 503:
-            headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        if status in (429, 503):
+            headers["Retry-After"] = str(math.ceil(wait_seconds))
         super().__init__(body, status, headers)
 
 
@@ -100,7 +117,10 @@ def problem_of(error: BaseException) -> Problem:
     match error:
         case MediamillError():
             faults = getattr(error, "faults", None)
-            return Problem(status_of(error), error.code, error.message, fix=error.fix, faults=faults)
+            wait = error.wait_seconds if isinstance(error, TooManyError) else RETRY_AFTER_SECONDS
+            return Problem(
+                status_of(error), error.code, error.message, fix=error.fix, faults=faults, wait_seconds=wait
+            )
         case RequestValidationError():
             faults = [_fault(fault) for fault in error.errors()]
             return Problem(422, "invalid", "; ".join(faults), fix="correct what is listed", faults=faults)
@@ -111,6 +131,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem(
                 422, "invalid", "a value cannot be stored", fix="look for NUL characters or lone surrogates"
             )
+        case asyncpg.TransactionRollbackError():
+            return Problem(503, "busy", "somebody else was at it in the same moment", fix="try again")
         case asyncpg.DiskFullError():
             return Problem(507, "disk_full", "the disk of the database is full", fix="free some space")
     if isinstance(error, LOST):
@@ -136,5 +158,5 @@ async def _answer(_request: Request, error: Exception) -> Problem:
 def install_errors(server: FastAPI) -> None:
     """Every error that a route can raise becomes a problem; the guard catches what is left."""
     known = (MediamillError, RequestValidationError, HTTPException, asyncpg.DataError, UnicodeEncodeError)
-    for kind in (*known, *LOST):
+    for kind in (*known, *ASK_AGAIN):
         server.add_exception_handler(kind, _answer)

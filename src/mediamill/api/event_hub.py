@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Connection, Database
-from mediamill.db.notify import Listener
+from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.events import Event, EventReader, last_event_id
 
 log = logging.getLogger(__name__)
@@ -60,14 +60,20 @@ class Client:
 class EventHub:
     """One per process."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, dispatch: Dispatch | None = None) -> None:
+        self._database, self._dispatch = database, dispatch or Dispatch()
         self._clients: set[Client] = set()
         self._reader: EventReader | None = None
         self._reading = asyncio.Lock()
         self._wake, self._tick = asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.closed = asyncio.Event()
+        self.sent = self.dropped = 0
+
+    @property
+    def streams(self) -> int:
+        """How many clients follow."""
+        return len(self._clients)
 
     async def join(self, *, ticks: bool = False) -> Client:
         """A client that gets everything from now on; what came before it reads itself, up to where it joined."""
@@ -86,6 +92,8 @@ class EventHub:
     def leave(self, client: Client) -> None:
         """The last one out stops the listening."""
         self._clients.discard(client)
+        if client.dropped and not self.closed.is_set():
+            self.dropped += 1
         if not self._clients:
             self._stop()
 
@@ -108,9 +116,8 @@ class EventHub:
         return reader
 
     async def _listen(self) -> None:
-        listener = Listener(
-            self._database.url, ("mediamill_events", "mediamill_jobs"), self._heard, name="mediamill events"
-        )
+        channels = ("mediamill_events", "mediamill_jobs")
+        listener = self._dispatch.ears(self._database, channels, self._heard, name="mediamill events")
         try:
             await listener.start()
             await asyncio.Event().wait()
@@ -143,6 +150,7 @@ class EventHub:
         for cursor, event in events:
             for client in self._clients:
                 client.put(cursor, event)
+        self.sent += len(events) * len(self._clients)
         return len(events) == READ_EVENTS
 
     async def _tick_on(self) -> None:

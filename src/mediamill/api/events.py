@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 
 from mediamill.api.deps import Wired
 from mediamill.api.event_hub import READ_EVENTS, Client, EventHub, read_cursor, read_with_cursors
+from mediamill.api.welcome import while_welcome
 from mediamill.db.connection import Database
 from mediamill.engine.events import Event, EventReader
 from mediamill.errors import InvalidError
@@ -49,7 +50,9 @@ async def stream_events(
     hub: EventHub = request.app.state.event_hub
     client = await hub.join(ticks="changed" in (topic or ()))
     stream = _Stream(deps.database, hub, client, reader, frozenset(topic or ()), frozenset(subject or ()))
-    return StreamingResponse(stream.lines(), media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(
+        while_welcome(request, stream.lines()), media_type="text/event-stream", headers=HEADERS
+    )
 
 
 class _Stream:
@@ -67,7 +70,7 @@ class _Stream:
         self._database, self._hub, self._client, self._reader = database, hub, client, reader
         self._topics, self._subjects = topics, subjects
 
-    async def lines(self) -> AsyncIterator[str]:
+    async def lines(self) -> AsyncGenerator[str, None]:
         """First what was missed, then what comes."""
         try:
             yield f"retry: {RETRY_MILLISECONDS}\n: connected\n\n"

@@ -1,20 +1,17 @@
-"""A file as an answer (RFC 9110): whole, a range, or the news that it is known. Read in a thread, bit by bit."""
+"""A file as an answer (RFC 9110): whole, a range, or the news that it is known. Read bit by bit, wherever it is."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import os
 import re
-import stat
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-CHUNK_BYTES = 1 << 18
+from mediamill.storage.contract import OpenFile
+
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
@@ -22,62 +19,52 @@ class FileAnswer(StreamingResponse):
     """Part of an open file; whatever becomes of the answer, the file is closed."""
 
     def __init__(
-        self, descriptor: int, first: int, length: int, status: int, headers: Mapping[str, str]
+        self, file: OpenFile, first: int, length: int, status: int, headers: Mapping[str, str]
     ) -> None:
-        self._descriptor = descriptor
-        super().__init__(_chunks(descriptor, first, length), status, headers)
+        self._file, self._chunks = file, file.chunks(first, length)
+        super().__init__(self._chunks, status, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send it. The first bytes are there before the first header: what cannot be read at all is an error."""
         try:
+            coming = aiter(self._chunks)
+            first = await anext(coming, b"")
+            self.body_iterator = _together(first, coming)
             await super().__call__(scope, receive, send)
         finally:
-            os.close(self._descriptor)
-
-
-def open_plain(path: Path, *, follow: bool = False) -> int | None:
-    """A descriptor of a plain file; None if it is not there, a link, or anything else."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
-    except OSError:
-        return None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    return None
+            self._file.close()
 
 
 def answer_file(
     request: Request,
-    descriptor: int,
+    file: OpenFile,
     media_type: str = "application/octet-stream",
     headers: Mapping[str, str] | None = None,
     mark: str | None = None,
 ) -> Response:
     """The file, or what the Range header asks for. It is closed with the answer.
 
-    `mark`: what is different if the file is; unset, it is made from where the file lies and when it was written.
+    `mark`: what is different if the file is; unset, the file has one of its own.
     """
-    found = os.fstat(descriptor)
-    size = found.st_size
-    tag = f'"{mark or f"{found.st_ino:x}-{size:x}-{found.st_mtime_ns:x}"}"'
+    size = file.length
+    tag = f'"{mark or file.mark}"'
     every = {"ETag": tag, "Accept-Ranges": "bytes", "Content-Type": media_type, **(headers or {})}
     if _is_known(request, tag):
-        os.close(descriptor)
+        file.close()
         return Response(status_code=304, headers=every)
     if request.method == "HEAD":  # ranges are for GET only
-        os.close(descriptor)
+        file.close()
         return Response(headers={**every, "Content-Length": str(size)})
     asked = _asked(request, tag, size)
     if asked is None:
-        return FileAnswer(descriptor, 0, size, 200, {**every, "Content-Length": str(size)})
+        return FileAnswer(file, 0, size, 200, {**every, "Content-Length": str(size)})
     first, last = asked
     if first > last:
-        os.close(descriptor)
+        file.close()
         return Response(status_code=416, headers={**every, "Content-Range": f"bytes */{size}"})
     length = last - first + 1
     ranged = {"Content-Range": f"bytes {first}-{last}/{size}", "Content-Length": str(length)}
-    return FileAnswer(descriptor, first, length, 206, {**every, **ranged})
+    return FileAnswer(file, first, length, 206, {**every, **ranged})
 
 
 def answer_text(request: Request, text: str, media_type: str) -> Response:
@@ -108,10 +95,7 @@ def _asked(request: Request, tag: str, size: int) -> tuple[int, int] | None:
     return int(match[1]), last
 
 
-async def _chunks(descriptor: int, first: int, length: int) -> AsyncIterator[bytes]:
-    """By position: the file may be shorter by now, and then the answer breaks off."""
-    while length and (
-        chunk := await asyncio.to_thread(os.pread, descriptor, min(length, CHUNK_BYTES), first)
-    ):
-        first, length = first + len(chunk), length - len(chunk)
+async def _together(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
         yield chunk

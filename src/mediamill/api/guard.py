@@ -1,45 +1,50 @@
 """The guard in front of every route, present and future: who may come in, from where, with how large a body.
 
-On loopback: only by a loopback name (a page elsewhere cannot reach in by rebinding its own name). Beyond: only with
-the admin secret, or its cookie. Anywhere: what changes state must not come from a page of another origin.
+On loopback: only by a loopback name (a page elsewhere cannot reach in by rebinding its own name). Beyond, or if a login
+is asked for: only whoever is recognised (`callers.py`), with the scope that the route asks for (`scopes.py`). Anywhere:
+nothing for a page of another origin (`origins.py`).
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mediamill.api.errors import Problem, problem_of
-from mediamill.api.sessions import bearer, is_secret, is_session
-from mediamill.errors import DeniedError, InvalidError
+from mediamill.access.audit import Entry
+from mediamill.access.limits import Buckets
+from mediamill.access.model import HERE, Caller, current_caller, set_caller
+from mediamill.access.model import Scope as Wanted
+from mediamill.api.callers import Callers, address_of
+from mediamill.api.errors import problem_of
+from mediamill.api.origins import SAFE_METHODS, host_name, is_foreign, is_forwarded, is_loopback, names_origin
+from mediamill.api.plain_page import refuse
+from mediamill.api.route_map import Reached, RouteMap
+from mediamill.api.scopes import Access, Door, access_to
+from mediamill.api.security_headers import add_headers
+from mediamill.api.sessions import bearer
+from mediamill.api.welcome import remember
+from mediamill.db.connection import LOST, Database
+from mediamill.errors import DeniedError, InvalidError, TooManyError
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1_500_000
 # The routes that take large bodies; they stream them to disk and bound them themselves.
-UPLOAD_PATH = re.compile(r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages|/api/uploads(/[^/]+)?")
+UPLOAD_PATH = re.compile(
+    r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages|/api/uploads(/[^/]+)?|/api/projects/[^/]+/files"
+)
 WORKER_FILE = re.compile(r"/api/worker/jobs/[0-9]+/(kept|files)/.+", re.DOTALL)
-WORKER_PREFIX = "/api/worker/"  # its routes ask for a worker's key themselves, on loopback too
-HOOK_PATH = re.compile(r"/api/telegram/[^/]+/webhook")  # Telegram shows the webhook's own secret there
-BRIDGE_PREFIX = "/api/bridge/whatsapp/"  # the only WebSocket; it asks for the bridge's secret itself
-OPEN_PATHS = frozenset({"/health", "/login", "/static/mediamill.css", "/static/favicon.svg"})
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "object-src 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+# These ask for a key or a secret of their own, on loopback too, or for nothing.
+ASK_THEMSELVES = (Door.ANYBODY, Door.WORKER_KEY, Door.OWN_SECRET, Door.REGISTRATION)
 
 
 class SecretMissingError(InvalidError):
@@ -49,7 +54,7 @@ class SecretMissingError(InvalidError):
 
 
 class UnauthenticatedError(DeniedError):
-    """This needs the admin secret."""
+    """Nobody can tell who asks."""
 
     code = "unauthenticated"
 
@@ -61,20 +66,9 @@ class ForeignHostError(DeniedError):
 
 
 class ForeignOriginError(DeniedError):
-    """A page of another origin may not change anything here."""
+    """A page of another origin has no business here."""
 
     code = "foreign_origin"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address reaches only this machine."""
-    bare = host.strip("[]").lower()
-    if bare == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
 
 
 def check_secret(settings: Settings) -> None:
@@ -91,10 +85,14 @@ def check_secret(settings: Settings) -> None:
 class Guard:
     """ASGI middleware; also turns what no handler caught into a problem without internals."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app = app
-        self._secret = settings.admin_secret
+    def __init__(self, app: ASGIApp, settings: Settings, database: Database) -> None:
+        self._app, self._database = app, database
         self._local = is_loopback(settings.host)
+        self._always = settings.login == "always"
+        self._routes = RouteMap()
+        self._callers = Callers(settings, database)
+        per_minute = settings.costly_requests_per_minute
+        self._costs = Buckets(per_minute, 60) if per_minute else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judge, then let through with a bounded body and the headers that every answer carries."""
@@ -110,84 +108,136 @@ class Guard:
     def _is_bridge(self, scope: Scope) -> bool:
         """A program that knocks at the bridge's door; browsers name the origin of their page, also of our own."""
         headers = Headers(scope=scope)
-        here = not self._local or is_loopback(_host_name(headers.get("host", "")))
-        return scope["path"].startswith(BRIDGE_PREFIX) and here and "origin" not in headers
+        here = not self._local or is_loopback(host_name(headers))
+        access = access_to(self._routes.find(scope))
+        return access is not None and access.who is Door.OWN_SECRET and here and "origin" not in headers
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        started = False
+        status = 0
 
         async def send_on(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
-                answer = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    answer.setdefault(name, value)
+                status = message["status"]
+                add_headers(MutableHeaders(scope=message), scope["scheme"])
             await send(message)
 
         try:
-            refusal = self._judge(scope, headers)
+            reached = self._routes.find(scope)
+            access = access_to(reached)
+            refusal = await self._judge(access, scope, headers)
             if refusal is not None:
                 await refusal(scope, receive, send_on)
-            else:
-                await self._app(scope, receive if _is_upload(scope) else _bounded(receive), send_on)
+                return
+            body = receive if _is_upload(scope) else _bounded(receive)
+            async with self._noted(access, reached, scope, lambda: status):
+                await self._app(scope, body, send_on)
+            self._note_key(access, scope, headers, status)
         except Exception as error:
-            if started:
+            if status:
                 log.exception("an answer broke off: %s %s", scope["method"], scope["path"])
                 raise
             await problem_of(error)(scope, receive, send_on)
 
-    def _judge(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _judge(self, access: Access | None, scope: Scope, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > BODY_LIMIT_BYTES and not _is_upload(scope):
             return problem_of(_too_large())
-        if _is_hook(scope):
-            return None
-        if self._local and not is_loopback(_host_name(headers.get("host", ""))):
+        if access is not None and access.who is Door.OWN_SECRET:
+            return None  # by whatever name the server is known outside: no page of elsewhere has the secret
+        local = self._local and not self._always and not is_forwarded(headers)
+        if local and not is_loopback(host_name(headers)):
             return problem_of(ForeignHostError(fix="use http://localhost or http://127.0.0.1"))
-        if scope["method"] not in SAFE_METHODS and _is_foreign(headers):
+        if is_foreign(scope, headers):
             return problem_of(ForeignOriginError())
-        return None if self._local else self._judge_stranger(scope, headers)
-
-    def _judge_stranger(self, scope: Scope, headers: Headers) -> Response | None:
-        path = scope["path"]
-        if path in OPEN_PATHS or path.startswith(WORKER_PREFIX):
+        caller = HERE if local else await self._recognise(access, scope, headers)
+        set_caller(caller)
+        if (
+            caller is not None
+            and caller.session is not None
+            and scope["method"] not in SAFE_METHODS
+            and not names_origin(headers)
+        ):
+            return problem_of(
+                ForeignOriginError("a browser says where it comes from when it changes something")
+            )
+        if access is not None and access.who in ASK_THEMSELVES:
             return None
-        if is_secret(bearer(headers.get("authorization")), self._secret):
+        if caller is None:
+            return _unauthenticated(scope, headers)
+        try:
+            if access is not None and isinstance(access.who, Wanted):
+                caller.need(access.who)
+            if access is not None and access.costly and not local:
+                self._charge(caller)
+        except (DeniedError, TooManyError) as error:
+            return refuse(error, headers)
+        if not local:
+            remember(scope, lambda: self._may_still(access, scope, headers))
+        return None
+
+    async def _may_still(self, access: Access | None, scope: Scope, headers: Headers) -> bool:
+        caller = await self._callers.look_again(scope, headers)
+        wanted = access.who if access is not None and isinstance(access.who, Wanted) else None
+        return caller is not None and (wanted is None or caller.may(wanted))
+
+    async def _recognise(self, access: Access | None, scope: Scope, headers: Headers) -> Caller | None:
+        """Asked only where it matters: a worker's key is no token of ours, and health needs no database."""
+        if access is not None and access.who is Door.WORKER_KEY and (key := _key(headers)):
+            self._callers.hear(key, address_of(scope))
+        if access is not None and access.who in (Door.ANYBODY, Door.WORKER_KEY):
             return None
-        if is_session(headers.get("cookie"), self._secret):
-            return None
-        if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-            return RedirectResponse("/login", 303)
-        return _unauthenticated()
+        if access is not None and access.who is Door.REGISTRATION:
+            return self._callers.by_secret(scope, headers) or await self._callers.recognise(scope, headers)
+        return await self._callers.recognise(scope, headers)
+
+    def _note_key(self, access: Access | None, scope: Scope, headers: Headers, status: int) -> None:
+        """Guesses at keys count as those at tokens do."""
+        if access is not None and access.who is Door.WORKER_KEY and (key := _key(headers)):
+            self._callers.note(key, address_of(scope), right=status != 401)
+
+    def _charge(self, caller: Caller) -> None:
+        key = (caller.kind, caller.name)
+        if self._costs is not None:
+            wait = self._costs.wait_seconds(key)
+            if wait > 0:
+                raise TooManyError(
+                    "too many requests of this kind", fix="wait a little, or ask for less", wait_seconds=wait
+                )
+            self._costs.take(key)
+
+    @asynccontextmanager
+    async def _noted(
+        self, access: Access | None, reached: Reached | None, scope: Scope, status: Callable[[], int]
+    ) -> AsyncIterator[None]:
+        """In the audit log, before it is done; how it went afterwards."""
+        if access is None or access.audit is None or reached is None:
+            yield
+            return
+        entry = Entry(access.audit, " ".join(filter(None, reached.places)))
+        async with self._database.connection() as connection:
+            await entry.begin(connection, current_caller(), address_of(scope))
+        try:
+            yield
+        finally:
+            with suppress(*LOST):
+                async with self._database.connection() as connection:
+                    await entry.end(connection, str(status() or "failed"))
 
 
-def _unauthenticated() -> Problem:
+def _unauthenticated(scope: Scope, headers: Headers) -> Response:
+    if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+        query = scope["query_string"].decode("latin-1")
+        asked = scope["path"] + (f"?{query}" if query else "")
+        return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked, safe='/')}", 303)
     return problem_of(
-        UnauthenticatedError(fix="send Authorization: Bearer <MEDIAMILL_ADMIN_SECRET>, or log in at /login")
+        UnauthenticatedError(fix="send Authorization: Bearer <token or admin secret>, or log in at /login")
     )
 
 
-def _host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_foreign(headers: Headers) -> bool:
-    """Browsers name the page's origin when it is about to change something; programs send none."""
-    origin = headers.get("origin")
-    if origin is not None:
-        return origin.partition("://")[2].lower() != headers.get("host", "").lower()
-    return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-
-
-def _is_hook(scope: Scope) -> bool:
-    """By whatever name the server is known outside: no page of elsewhere has the secret."""
-    return scope["method"] == "POST" and HOOK_PATH.fullmatch(scope["path"]) is not None
+def _key(headers: Headers) -> str | None:
+    return bearer(headers.get("authorization"))
 
 
 def _is_upload(scope: Scope) -> bool:

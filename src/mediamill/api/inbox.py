@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from mediamill.api.connection import BorrowedBody, borrow_body
 from mediamill.inputs.model import MAX_IMAGE_BYTES
 from mediamill.inputs.spool import Spool, spool_folder
 from mediamill.settings import Settings
 
+T = TypeVar("T")
+
 SKIP_BYTES = 256 * 1024**2
+SKIP_PIECE_BYTES = 1 << 18
 SKIP_SECONDS = 10.0
 STALL_SECONDS = 60.0  # a sender who says nothing for so long keeps room from others
 
@@ -57,7 +62,8 @@ class RequestBody:
     """The body of a request as it arrives."""
 
     def __init__(self, request: Request) -> None:
-        self._receive = request.receive
+        self._request = request
+        self._borrowed: BorrowedBody | None = None
         self._ended = False
         self._waiting: asyncio.Timeout | None = None
         self._waits_since = 0.0
@@ -65,21 +71,49 @@ class RequestBody:
     async def chunks(self) -> AsyncIterator[bytes]:
         """ClientDisconnect: it broke off."""
         while not self._ended:
-            try:
-                message = await self._wait()
-            except TimeoutError:
-                raise HTTPException(408, "nothing more came") from None
-            if message["type"] == "http.disconnect":
-                self._ended = True
-                raise ClientDisconnect
-            self._ended = not message.get("more_body", False)
-            yield message.get("body", b"")
+            yield await self._receive()
 
-    async def _wait(self) -> Message:
+    async def pieces(self) -> AsyncIterator[bytes | BorrowedBody]:
+        """The same; but the rest of a long body is for a thread to take: it is given whenever there is some of it."""
+        while not self._is_over():
+            if self._borrowed is None:
+                chunk = await self._receive()
+                self._borrowed = None if self._ended else borrow_body(self._request)
+                yield chunk
+            else:
+                await self._wait(self._borrowed.wait())
+                yield self._borrowed
+
+    async def _receive(self) -> bytes:
+        message = await self._wait(self._request.receive())
+        if message["type"] == "http.disconnect":
+            self._ended = True
+            raise ClientDisconnect
+        self._ended = not message.get("more_body", False)
+        body: bytes = message.get("body", b"")
+        return body
+
+    def _is_over(self) -> bool:
+        if self._borrowed is not None and (self._borrowed.broken or not self._borrowed.left):
+            broken = self._borrowed.broken
+            self.give_back()
+            if broken:
+                raise ClientDisconnect
+        return self._ended
+
+    def give_back(self) -> None:
+        """To the connection, what was borrowed of it: nothing more will be read."""
+        if self._borrowed is not None:
+            self._borrowed.give_back()
+            self._borrowed, self._ended = None, True
+
+    async def _wait(self, arrival: Awaitable[T]) -> T:
         self._waits_since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(STALL_SECONDS) as self._waiting:
-                return await self._receive()
+                return await arrival
+        except TimeoutError:
+            raise HTTPException(408, "nothing more came") from None
         finally:
             self._waiting = None
 
@@ -94,12 +128,22 @@ class RequestBody:
         skipped = 0
         try:
             async with asyncio.timeout(SKIP_SECONDS):
-                async for chunk in self.chunks():
-                    skipped += len(chunk)
+                async for piece in self.pieces():
+                    skipped += (
+                        len(piece) if isinstance(piece, bytes) else await asyncio.to_thread(_drop, piece)
+                    )
                     if skipped > SKIP_BYTES:
                         return
         except (TimeoutError, ClientDisconnect, HTTPException):
             return
+
+
+def _drop(body: BorrowedBody) -> int:
+    """One turn for nothing; how much it was."""
+    before, buffer = body.left, memoryview(bytearray(SKIP_PIECE_BYTES))
+    while body.read_into(buffer):
+        pass
+    return before - body.left
 
 
 class Refusal(Response):
@@ -112,7 +156,12 @@ class Refusal(Response):
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Some senders read nothing before they have sent all of it."""
         headers = [*self._answer.raw_headers, (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": self._answer.status_code, "headers": headers})
-        await send({"type": "http.response.body", "body": self._answer.body, "more_body": True})
-        await self._rest.skip()
+        try:
+            await send(
+                {"type": "http.response.start", "status": self._answer.status_code, "headers": headers}
+            )
+            await send({"type": "http.response.body", "body": self._answer.body, "more_body": True})
+            await self._rest.skip()
+        finally:
+            self._rest.give_back()
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mediamill.api.deps import Id, Wired
-from mediamill.engine import dead, watch
+from mediamill.engine import browse, dead, watch
 from mediamill.engine.model import NewJob, Priority
 from mediamill.errors import ConflictError, DeniedError
 
@@ -49,7 +49,8 @@ class Choice(BaseModel):
 
     @model_validator(mode="after")
     def _says_which(self) -> Choice:
-        if self.ids is None and self.kind is None and self.owner is None and not self.all:
+        named = self.model_dump(exclude={"all"})
+        if not self.all and all(value is None for value in named.values()):
             raise ValueError('say which: "ids", "kind", "owner", or "all": true')
         return self
 
@@ -64,12 +65,12 @@ async def list_jobs(
     before: Before = None,
     amount: Amount = 50,
 ) -> dict[str, Any]:
-    """Jobs of all states, newest first; `next` is the `before` of the next page."""
+    """Jobs of all states, newest first; `next` is the `before` of the next page, which may follow a short one."""
     async with deps.database.connection() as connection:
-        jobs = await watch.list_jobs(
+        page = await browse.browse_jobs(
             connection, state=state, kind=kind, pool=pool, owner=owner, before=before, amount=amount
         )
-    return {"jobs": jobs, "next": jobs[-1]["id"] if len(jobs) == amount else None}
+    return {"jobs": page.jobs, "next": page.next}
 
 
 @router.get("/{job_id}")

@@ -8,13 +8,27 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import JSONResponse
 
+from mediamill.access.model import Scope
+from mediamill.api.scopes import ROUTES, UNDECLARED, Access, Door
+
 PATH = "/openapi.json"
 OLD_PATH = "/api/openapi.json"
 SUMMARY = "Media in from anywhere; text, streams, previews and search out: durably, exactly once."
 DESCRIPTION = (
-    "Beyond loopback every route asks for the admin secret: `Authorization: Bearer <MEDIAMILL_ADMIN_SECRET>`. "
+    "Beyond loopback every route asks for a token with the scope that it names: `Authorization: Bearer mill_…` "
+    "(`mediamill tokens create`), or for the admin secret. "
     "What goes wrong is told as a problem (RFC 9457) with a stable `code`."
 )
+SCHEMES: dict[str, Any] = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token, or MEDIAMILL_ADMIN_SECRET."},
+    "worker": {"type": "http", "scheme": "bearer", "description": "The key of a registered worker."},
+    "secret": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Admin-Secret",
+        "description": "MEDIAMILL_ADMIN_SECRET.",
+    },
+}
 PROBLEM: dict[str, Any] = {
     "type": "object",
     "title": "Problem",
@@ -89,6 +103,28 @@ CODES: dict[tuple[str, str], dict[str, str]] = {
     ("/api/videos/{who}/captions.vtt", "get"): {"404": "`unknown_video` or `no_captions`."},
     ("/api/videos/{video_id}/files/{output}/{name}", "get"): {"404": "`unknown_file`."},
     ("/api/videos/{video_id}/source", "get"): {"404": "`unknown_file`."},
+    ("/api/projects", "post"): {
+        "409": "`project_exists`.",
+        "422": "`bad_project`, `bad_field`: a name, folder or field that cannot be one.",
+    },
+    ("/api/projects/{slug}", "get"): {"404": "`unknown_project`."},
+    ("/api/projects/{slug}", "patch"): {"404": "`unknown_project`.", "422": "`bad_project`."},
+    ("/api/projects/{slug}", "delete"): {"404": "`unknown_project`."},
+    ("/api/projects/{slug}/fields", "put"): {"404": "`unknown_project`.", "422": "`bad_field`."},
+    ("/api/projects/{slug}/files", "post"): {
+        "404": "`unknown_project`.",
+        "408": "`body_stalled`: nothing came for a minute.",
+        "413": "`upload_too_large`: more than MEDIAMILL_UPLOAD_LIMIT_BYTES.",
+        "507": "`storage_full`: it would not fit on the disk.",
+    },
+    ("/api/files/{file_id}", "get"): {"404": "`unknown_file`."},
+    ("/api/files/{file_id}/pages/{number}", "get"): {
+        "404": "`unknown_file`; `no_such_page`: it was not rendered."
+    },
+    ("/api/proposals/{proposal_id}/accept", "post"): {
+        "404": "`unknown_proposal`.",
+        "422": "`bad_value`: it is none of the field's type.",
+    },
     ("/v1/runs/{run_id}", "get"): {"404": "`unknown_run`."},
     ("/v1/runs/{run_id}/retry", "post"): {"404": "`unknown_run`.", "409": "`run_not_failed`."},
     ("/v1/runs/{run_id}/events", "get"): {"404": "`unknown_run`."},
@@ -124,14 +160,35 @@ def _describe(server: FastAPI) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas["Problem"] = PROBLEM
-    parts["securitySchemes"] = {
-        "admin": {"type": "http", "scheme": "bearer", "description": "MEDIAMILL_ADMIN_SECRET."}
-    }
-    document["security"] = [{}, {"admin": []}]
+    parts["securitySchemes"] = SCHEMES
+    asked = {_plain(name): access for name, access in ROUTES.items()}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
+            access = asked.get(f"{method.upper()} {path}", UNDECLARED)
+            operation["security"] = _security(access)
+            operation["x-who"] = str(access.who)
             _tell_problems(operation["responses"], CODES.get((path, method), {}))
     return document
+
+
+def _plain(name: str) -> str:
+    """Method and path as the document writes them."""
+    return name.replace(":path}", "}")
+
+
+def _security(access: Access) -> list[dict[str, list[str]]]:
+    """What a route takes; nothing on loopback, but for workers' keys and what has a secret of its own."""
+    match access.who:
+        case Scope():
+            return [{}, {"token": [access.who.value]}]
+        case Door.WORKER_KEY:
+            return [{"worker": []}]
+        case Door.REGISTRATION:
+            return [{"secret": []}, {"token": [Scope.WORKER.value]}]
+        case Door.LOGGED_IN:
+            return [{}, {"token": []}]
+        case _:
+            return [{}]
 
 
 def _tell_problems(responses: dict[str, Any], codes: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from mediamill.processors.registry import processor_names, with_processor_name
 router = APIRouter(prefix="/api/pools", tags=["pools"])
 
 Definition = dict[str, Any]
-Definitions = Annotated[list[Definition], Body(max_length=1000)]
+Definitions = Annotated[list[Definition], Body(max_length=200)]
 
 
 @router.get("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -37,7 +37,7 @@ class RunStream:
         self._answer: str | None = None  # as it was when it was last looked at
         self._state: tuple[str, int] | None = None
 
-    async def lines(self) -> AsyncIterator[str]:
+    async def lines(self) -> AsyncGenerator[str, None]:
         """To the end of the run, or of the server."""
         yield f"retry: {RETRY_MILLISECONDS}\n: connected\n\n"
         told_at = time.monotonic()

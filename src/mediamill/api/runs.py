@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import JSONResponse, StreamingResponse
 
 from mediamill.api.deps import Wired
 from mediamill.api.events import HEADERS
 from mediamill.api.message_shapes import RunOut, RunsOut
 from mediamill.api.run_stream import RunStream, read_place
+from mediamill.api.welcome import while_welcome
 from mediamill.inputs import look
 from mediamill.inputs.model import THREAD_KEY_CHARACTERS
 
@@ -63,6 +64,7 @@ async def list_runs(
     },
 )
 async def stream_run(
+    request: Request,
     deps: Wired,
     run_id: UUID,
     after: Annotated[str | None, Query(description="The last `id` that was received.")] = None,
@@ -73,4 +75,6 @@ async def stream_run(
     async with deps.database.connection() as connection:
         await look.show_run(connection, run_id)
     stream = RunStream(deps.database, deps.run_watch, run_id, place)
-    return StreamingResponse(stream.lines(), media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(
+        while_welcome(request, stream.lines()), media_type="text/event-stream", headers=HEADERS
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,23 +14,32 @@ from fastapi import FastAPI
 from mediamill import __version__
 from mediamill.api import (
     assets,
+    audit,
     bots,
     chat,
     configuration,
     conversations,
     dead,
     events,
+    flight_dumps,
     health,
     jobs,
     libraries,
     login,
     messages,
+    metrics,
     owners,
     pools,
+    project_files,
+    projects,
+    proposals,
     runs,
     search,
+    storage,
+    tokens,
     trash,
     uploads,
+    users,
     video_files,
     videos,
     worker,
@@ -38,23 +48,33 @@ from mediamill.api import (
     workers,
 )
 from mediamill.api.claim_desk import ClaimDesk
+from mediamill.api.connection import Connection
 from mediamill.api.deps import Deps
 from mediamill.api.errors import install_errors
 from mediamill.api.event_hub import EventHub
 from mediamill.api.guard import Guard, check_secret
 from mediamill.api.inbox import Inbox
 from mediamill.api.openapi import install_openapi
+from mediamill.api.requests import CountRequests, Requests
+from mediamill.api.scopes import check_declared
+from mediamill.api.tracing import Tracing
 from mediamill.api.wakes import WakeHub
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
+from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.inputs.look import RunWatch
 from mediamill.settings import Settings
+from mediamill.staging.usage import UsageDesk
+from mediamill.storage.choose import storage_of
+from mediamill.storage.count import BucketCounter
+from mediamill.storage.pulse import Pulse
 from mediamill.videos.upload import Uploads
 
 ROUTERS = (
     health.router,
+    metrics.router,
     jobs.router,
     dead.router,
     pools.router,
@@ -72,12 +92,21 @@ ROUTERS = (
     libraries.router,
     assets.router,
     trash.router,
+    projects.router,
+    project_files.router,
+    proposals.router,
     search.router,
+    storage.router,
     worker.door,
     worker.keyed,
     worker_sessions.router,
     worker_files.router,
+    flight_dumps.router,
+    flight_dumps.door,
     events.router,
+    users.router,
+    tokens.router,
+    audit.router,
     login.router,
 )
 LAST_ANSWERS_SECONDS = 5
@@ -92,6 +121,7 @@ def create_api(
     settings: Settings,
     keeper: BotKeeper,
     run_watch: RunWatch,
+    dispatch: Dispatch | None = None,
 ) -> FastAPI:
     """The application; other doors may add their routes to it, and are guarded with it."""
     check_secret(settings)
@@ -104,18 +134,27 @@ def create_api(
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         lifespan=_lifespan,
     )
-    server.state.deps = Deps(database, engine, enqueuer, settings, keeper, run_watch)
-    server.state.event_hub = EventHub(database)
+    dispatch = dispatch or Dispatch()
+    server.state.deps = Deps(
+        database, engine, enqueuer, settings, keeper, run_watch, dispatch, Pulse(storage_of(settings))
+    )
+    server.state.event_hub = EventHub(database, dispatch)
     server.state.claim_desk = ClaimDesk(server.state.deps)
     server.state.wake_hub = WakeHub(database.url)
     server.state.inbox = Inbox(settings)
+    bucket = BucketCounter(database, storage_of(settings))
+    server.state.usage_desk = UsageDesk(settings.data_folder, bucket)
     server.state.query_vectors = None  # a process that has models brings them
+    server.state.login_desk = login.LoginDesk(database, settings)
     server.state.upload_desk = uploads.UploadDesk(Uploads(database, enqueuer, settings))
     install_errors(server)
     for router in ROUTERS:
         server.include_router(router)
     install_openapi(server)
-    server.add_middleware(Guard, settings=settings)
+    server.add_middleware(Tracing)
+    server.add_middleware(Guard, settings=settings, database=database)
+    server.state.requests = Requests()
+    server.add_middleware(CountRequests, requests=server.state.requests)
     return server
 
 
@@ -134,6 +173,8 @@ class Server(uvicorn.Server):
     """Uvicorn waits for open answers when it stops; a live stream never ends by itself, so it is told to first."""
 
     def __init__(self, server: FastAPI, settings: Settings) -> None:
+        check_declared(server)
+        gc.freeze()  # what was loaded stays; to look through it for garbage stopped everybody for 50 ms, now and then
         self._hub: EventHub = server.state.event_hub
         self._wake_hub: WakeHub = server.state.wake_hub
         self._run_watch: RunWatch = server.state.deps.run_watch
@@ -142,10 +183,12 @@ class Server(uvicorn.Server):
                 server,
                 host=settings.host,
                 port=settings.port,
+                http=Connection,
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,
+                proxy_headers=bool(settings.trusted_proxies),
+                forwarded_allow_ips=settings.trusted_proxies or None,
                 timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
                 ws="websockets-sansio",
                 ws_max_size=FRAME_BYTES,

@@ -1,21 +1,24 @@
-"""Who may come in: the admin secret, compared in constant time, and in a browser the signed cookie for it."""
+"""What a request shows of itself: a bearer token, or the cookie of a session; and how the cookie is given."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import time
 from http.cookies import CookieError, SimpleCookie
 
 from pydantic import SecretStr
+from starlette.requests import Request
+from starlette.responses import Response
 
 COOKIE = "mediamill_session"
-SESSION_SECONDS = 7 * 86_400
+SAFE_COOKIE = (
+    f"__Host-{COOKIE}"  # by https: no other name of the domain can set it, and it never travels in the open
+)
 
 
 def is_secret(given: str | None, secret: SecretStr | None) -> bool:
-    """Whether it is the admin secret. Without one nothing is."""
-    if given is None or secret is None:
+    """Whether it is the admin secret, compared in constant time. Without one, or with an empty one, nothing is."""
+    if given is None or secret is None or not secret.get_secret_value():
         return False
     return hmac.compare_digest(_digest(given), _digest(secret.get_secret_value()))
 
@@ -26,31 +29,32 @@ def bearer(authorization: str | None) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
-def new_session(secret: SecretStr) -> str:
-    """The value of the cookie: until when, and a signature by the secret. A changed secret ends all sessions."""
-    until = str(int(time.time()) + SESSION_SECONDS)
-    return f"{until}.{_sign(until, secret)}"
-
-
-def is_session(cookie_header: str | None, secret: SecretStr | None) -> bool:
-    """Whether the cookies hold a session of ours that is not over."""
-    if not cookie_header or secret is None:
-        return False
+def session_of(cookie_header: str | None, scheme: str) -> str | None:
+    """The value of the session's cookie; by https only of the one that was given by https."""
     try:
-        found = SimpleCookie(cookie_header).get(COOKIE)
+        found = SimpleCookie(cookie_header or "").get(cookie_name(scheme))
     except CookieError:
-        return False
-    until, _, signature = (found.value if found else "").partition(".")
-    right = hmac.compare_digest(signature.encode(), _sign(until, secret).encode())
-    return right and until.isascii() and until.isdigit() and int(until) > time.time()
+        return None
+    return found.value if found and found.value else None
+
+
+def cookie_name(scheme: str) -> str:
+    """What the cookie is called there."""
+    return SAFE_COOKIE if scheme == "https" else COOKIE
+
+
+def give_cookie(request: Request, answer: Response, value: str, seconds: float) -> None:
+    """For this browser alone, for pages of ours alone, out of reach of scripts."""
+    scheme = request.url.scheme
+    answer.set_cookie(
+        cookie_name(scheme),
+        value,
+        max_age=int(seconds),
+        httponly=True,
+        samesite="lax",
+        secure=scheme == "https",
+    )
 
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _sign(text: str, secret: SecretStr) -> str:
-    key = secret.get_secret_value().encode()
-    return hmac.new(
-        key, f"mediamill session {text}".encode("utf-8", "surrogatepass"), hashlib.sha256
-    ).hexdigest()

@@ -147,6 +147,9 @@ async def _answered(request: Request, verb: Callable[[RequestBody], Awaitable[Re
         answer = problem_of(error)
         answer.headers.update(VERSION_HEADERS)
         return Refusal(answer, body) if tus.has_body(request) else answer
+    except BaseException:
+        body.give_back()
+        raise
     answer.headers.update(VERSION_HEADERS)
     return answer
 
@@ -194,7 +197,7 @@ async def _append(request: Request, upload_id: UUID, body: RequestBody, offset: 
     desk.make_way(upload_id)
     with desk.sending(upload_id, body):
         return await desk.uploads.append(
-            upload_id, offset, body.chunks(), announced_bytes=announced, sha256=checksum
+            upload_id, offset, body.pieces(), announced_bytes=announced, sha256=checksum
         )
 
 

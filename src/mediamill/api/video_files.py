@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import unicodedata
 from typing import Annotated, Any
@@ -12,10 +11,11 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from mediamill.api.deps import Deps, Wired
-from mediamill.api.file_answer import answer_file, answer_text, open_plain
-from mediamill.api.guard import is_loopback
+from mediamill.access.model import HERE, current_caller
+from mediamill.api.deps import Wired
+from mediamill.api.file_answer import answer_file, answer_text
 from mediamill.media.hls import MASTER
+from mediamill.storage.choose import storage_of
 from mediamill.videos.playback import NoSuchFileError, find_file, find_source, master_text
 
 router = APIRouter(prefix="/api/videos/{video_id}", tags=["video files"])
@@ -47,18 +47,16 @@ SENT: dict[int | str, dict[str, Any]] = {
 @router.get("/files/{output}/{name}", response_class=Response, responses=SENT)
 async def send_file(request: Request, deps: Wired, video_id: UUID, output: Output, name: Name) -> Response:
     """A file of the stream. With another stream `output` is another number, so segments never change."""
-    data = deps.settings.data_folder
+    storage = storage_of(deps.settings)
+    if name == MASTER:
+        text = await master_text(deps.database, storage, video_id, output)
+        return answer_text(request, text, TYPES["m3u8"])
     async with deps.database.connection() as connection:
-        if name == MASTER:
-            text = await master_text(connection, data, video_id, output)
-            return answer_text(request, text, TYPES["m3u8"])
-        found = await find_file(connection, data, video_id, output, name)
-    descriptor = await asyncio.to_thread(open_plain, found.path)
-    if descriptor is None:
+        found = await find_file(connection, video_id, output, name)
+    file = await storage.open(deps.database, found.stored)
+    if file is None:
         raise NoSuchFileError
-    return answer_file(
-        request, descriptor, type_of(name), {"Cache-Control": _caching(deps, name)}, found.etag
-    )
+    return answer_file(request, file, type_of(name), {"Cache-Control": _caching(name)}, found.etag)
 
 
 @router.head("/source", include_in_schema=False)
@@ -66,12 +64,12 @@ async def send_file(request: Request, deps: Wired, video_id: UUID, output: Outpu
 async def send_source(request: Request, deps: Wired, video_id: UUID) -> Response:
     """The file as it was uploaded, to be saved under its own name."""
     async with deps.database.connection() as connection:
-        source = await find_source(connection, deps.settings.data_folder, video_id)
-    descriptor = await asyncio.to_thread(open_plain, source.path)
-    if descriptor is None:
+        source = await find_source(connection, video_id)
+    file = await storage_of(deps.settings).open(deps.database, source.stored)
+    if file is None:
         raise NoSuchFileError
     media = source.mime_type if source.mime_type.startswith(("video/", "audio/")) else OTHER
-    return answer_file(request, descriptor, media, {"Content-Disposition": attachment(source.name)})
+    return answer_file(request, file, media, {"Content-Disposition": attachment(source.name)})
 
 
 def type_of(name: str) -> str:
@@ -89,9 +87,9 @@ def attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(shown, safe='')}"
 
 
-def _caching(deps: Deps, name: str) -> str:
+def _caching(name: str) -> str:
     if name.endswith(".m3u8"):
         return "no-cache"
     # Behind a login nobody but the one who asked may keep it.
-    whose = "public" if is_loopback(deps.settings.host) else "private"
+    whose = "public" if current_caller() is HERE else "private"
     return f"{whose}, max-age={YEAR_SECONDS}, immutable"

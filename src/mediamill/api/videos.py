@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from mediamill.access.model import Scope, need
 from mediamill.api.deps import Wired
 from mediamill.api.file_answer import answer_text
 from mediamill.api.video_shapes import (
@@ -22,6 +23,7 @@ from mediamill.api.video_shapes import (
 )
 from mediamill.db.connection import Connection
 from mediamill.errors import NotFoundError
+from mediamill.storage.choose import storage_of
 from mediamill.videos import again, edit, look, trash
 
 router = APIRouter(tags=["videos"])
@@ -79,7 +81,7 @@ async def list_categories(deps: Wired) -> dict[str, Any]:
 @router.delete("/api/video-trash")
 async def empty_trash(deps: Wired) -> dict[str, int]:
     """Erase all that is in the trash, for good. How many."""
-    return {"erased": await trash.empty_trash(deps.database, deps.settings.data_folder)}
+    return {"erased": await trash.empty_trash(deps.database, storage_of(deps.settings))}
 
 
 @router.get("/api/videos/{who}", response_model=VideoOut)
@@ -107,10 +109,12 @@ async def delete_video(
     ] = False,
 ) -> dict[str, Any]:
     """To the trash, from where it can be restored."""
+    if forever:
+        need(Scope.ADMIN)
     async with deps.database.transaction() as connection:
         video_id = await look.find_video(connection, who)
         if forever:
-            await trash.erase_video(connection, deps.settings.data_folder, video_id)
+            await trash.erase_video(connection, storage_of(deps.settings), video_id)
         else:
             await trash.delete_video(connection, video_id)
     return {"id": str(video_id), "erased": forever}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from mediamill.clock import wait_at_most
 from mediamill.db.notify import Listener
@@ -37,7 +37,7 @@ class WakeHub:
         self._listener = Listener(url, tuple(CHANNELS), self._hear, name="mediamill wakes")
         self._starting: asyncio.Task[None] | None = None
 
-    async def listen(self, worker_id: int) -> AsyncIterator[str]:
+    async def listen(self, worker_id: int) -> AsyncGenerator[str, None]:
         """Lines of JSON: {"jobs": pool}, {"pools": ""}, {"worker": id}; {"": ""}: look at everything."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._listener.start())

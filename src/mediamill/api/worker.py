@@ -6,21 +6,24 @@ changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from mediamill.access.audit import tell_subject
+from mediamill.access.model import Scope, current_caller
 from mediamill.api.claim_desk import ClaimDesk, holds
 from mediamill.api.deps import Wired
 from mediamill.api.sessions import bearer, is_secret
-from mediamill.db.connection import Connection
+from mediamill.api.welcome import remember
+from mediamill.db.connection import ASK_AGAIN, LOST, Connection
 from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
 from mediamill.engine.recovery.unknown_claims import return_unheard
@@ -28,6 +31,7 @@ from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
 from mediamill.staging.inputs import end_input
 from mediamill.staging.received import check_named
+from mediamill.storage.choose import storage_of
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 BigId = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -35,12 +39,21 @@ ON_THE_WAY_SECONDS = 60.0  # so long may the answer to a claim be on its way
 
 
 class RegistrationDeniedError(DeniedError):
-    """Registering a worker needs the admin secret."""
+    """Registering a worker needs the admin secret, or the scope `worker`."""
 
     code = "registration_denied"
 
 
+def _may_register(given: str | None, secret: SecretStr | None) -> bool:
+    """Being on this machine is not enough."""
+    caller = current_caller()
+    if caller is not None and caller.kind != "here" and caller.may(Scope.WORKER):
+        return True
+    return is_secret(given, secret)
+
+
 async def worker_of_request(
+    request: Request,
     deps: Wired,
     authorization: Annotated[str | None, Header()] = None,
     x_worker_instance: Annotated[str | None, Header()] = None,
@@ -51,8 +64,13 @@ async def worker_of_request(
         raise workers.WorkerKeyInvalidError(
             "no worker key was sent", fix="send Authorization: Bearer <worker key>"
         )
-    async with deps.database.connection() as connection:
-        return await workers.worker_of_key(connection, key, x_worker_instance)
+
+    async def find() -> int:
+        async with deps.database.connection() as connection:
+            return await workers.worker_of_key(connection, key, x_worker_instance)
+
+    remember(request.scope, find)
+    return await find()
 
 
 WorkerOfKey = Annotated[int, Depends(worker_of_request)]
@@ -144,15 +162,17 @@ async def register(
     deps: Wired, given: Registration, x_admin_secret: Annotated[str | None, Header()] = None
 ) -> dict[str, Any]:
     """A worker id and its key, which is shown this once."""
-    if deps.settings.admin_secret is None:
+    if not _may_register(x_admin_secret, deps.settings.admin_secret):
+        if deps.settings.admin_secret is None and x_admin_secret is not None:
+            raise RegistrationDeniedError(
+                "this server has no admin secret",
+                fix="set MEDIAMILL_ADMIN_SECRET and restart, or show a token with the scope worker",
+            )
         raise RegistrationDeniedError(
-            "this server has no admin secret, so nobody can register",
-            fix="set MEDIAMILL_ADMIN_SECRET and restart",
+            fix="send the header X-Admin-Secret with the value of MEDIAMILL_ADMIN_SECRET, or a token with the scope "
+            "worker"
         )
-    if not is_secret(x_admin_secret, deps.settings.admin_secret):
-        raise RegistrationDeniedError(
-            fix="send the header X-Admin-Secret with the value of MEDIAMILL_ADMIN_SECRET"
-        )
+    tell_subject(given.name)
     async with deps.database.transaction() as connection:
         worker_id = await workers.register_worker(connection, type_="remote", **given.model_dump())
         key = await workers.issue_key(connection, worker_id)
@@ -253,8 +273,9 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
     result = encode_result(deps.engine, given.result)
     async with deps.database.connection() as connection:
         found = await holds(connection, worker_id, [given])
+        for jobs in found.values():
+            await check_named(connection, storage_of(deps.settings), jobs[0], given.result)
     for jobs in found.values():
-        await asyncio.to_thread(check_named, deps.settings.data_folder, jobs[0], given.result)
         settled = await settle.finish_jobs(deps.database, deps.engine, worker_id, [Finish(jobs[0], result)])
         if given.job_id in settled.failed:
             await _fail(deps, worker_id, given, settled.failed[given.job_id])
@@ -275,34 +296,38 @@ async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, 
 
 
 async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -> settle.Fate:
-    async with deps.database.transaction() as connection:
-        for pool, (job, *_) in (await holds(connection, worker_id, [claim])).items():
-            fate = await settle.fail_job(connection, deps.engine, job, failure, pool)
-            if fate is settle.Fate.DEAD:
-                break
-            if fate:
-                return fate
-        else:
-            raise ClaimLostError
-    await _end_input(deps, job, keep=True)
-    return fate
+    async with deps.database.connection() as connection:
+        found = await holds(connection, worker_id, [claim])
+    for pool, (job, *_) in found.items():
+        fate = await settle.fail_in_any_case(deps.database, deps.engine, job, failure, pool)
+        if fate is settle.Fate.DEAD:
+            await _end_input(deps, job, keep=True)
+        if fate:
+            return fate
+    raise ClaimLostError
 
 
 async def _end_input(deps: Wired, job: ClaimedJob, *, keep: bool) -> None:
     """The file that was staged for it is not needed any more; what cannot be deleted now is left to the sweep."""
     if deps.engine.kinds.find(job.kind).owns_input:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*LOST):
             payload = json.loads(job.payload_json)
-            await asyncio.to_thread(end_input, deps.settings.data_folder, payload, keep=keep)
+            await end_input(deps.database, storage_of(deps.settings), payload, keep=keep)
 
 
 @keyed.post("/reroute")
 async def reroute(deps: Wired, worker_id: WorkerOfKey, given: WrongType) -> dict[str, Any]:
-    """To the pool of the file's real type; the attempt does not count."""
-    async with deps.database.transaction() as connection:
-        for jobs in (await holds(connection, worker_id, [given])).values():
-            if await settle.reroute_job(connection, deps.engine, Elsewhere(jobs[0], given.mime_type)):
-                return {"job_id": given.job_id, "outcome": "rerouted"}
+    """To the pool of the file's real type; the attempt does not count, unless the subject refuses."""
+    try:
+        async with deps.database.transaction() as connection:
+            for jobs in (await holds(connection, worker_id, [given])).values():
+                if await settle.reroute_job(connection, deps.engine, Elsewhere(jobs[0], given.mime_type)):
+                    return {"job_id": given.job_id, "outcome": "rerouted"}
+    except ASK_AGAIN:
+        raise
+    except Exception as error:
+        await _fail(deps, worker_id, given, failure_of(error, traceback.format_exc()))
+        return {"job_id": given.job_id, "outcome": "failed"}
     raise ClaimLostError
 
 

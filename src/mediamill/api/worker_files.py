@@ -19,17 +19,19 @@ from starlette.responses import JSONResponse, Response
 from mediamill.api.claim_desk import holds
 from mediamill.api.deps import Deps, Id, Wired
 from mediamill.api.errors import problem_of
-from mediamill.api.file_answer import answer_file, open_plain
+from mediamill.api.file_answer import answer_file
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.api.worker import ClaimIn, WorkerOfKey, worker_of_request
 from mediamill.engine import lease
 from mediamill.engine.model import ClaimedJob, has_nul
 from mediamill.engine.pools import Pool
 from mediamill.errors import ClaimLostError, InvalidError, MediamillError, NotFoundError
-from mediamill.staging.derivatives import home_of
-from mediamill.staging.inputs import find_input
+from mediamill.staging.inputs import find_input, stored_names
 from mediamill.staging.kept import NewKept, check_kept_name, keep_file, list_kept, part_path
-from mediamill.staging.received import Received, check_hash, derivative_path, put_derivative, receive
+from mediamill.staging.received import Received, check_hash, derivative_name, put_derivative, receive
+from mediamill.storage.choose import storage_of
+from mediamill.storage.contract import OpenFile
+from mediamill.storage.folder import open_plain
 
 router = APIRouter(
     prefix="/api/worker/jobs/{job_id}", tags=["worker"], dependencies=[Depends(worker_of_request)]
@@ -65,15 +67,20 @@ async def send_input(
     """The file that the job is about; by range, so that a download can go on where it broke off."""
     job, _ = await _held(deps, worker_id, job_id, token)
     payload = json.loads(job.payload_json)
-    path = find_input(deps.settings.data_folder, payload)
+    storage = storage_of(deps.settings)
     # Any path of this machine is only for jobs that did not come over the network.
     local = deps.engine.kinds.find(job.kind).local
-    if path is None or (not local and not {"staged", "data"} & set(payload["file"])):
-        raise InputMissingError("this job has no file that is sent")
-    descriptor = await asyncio.to_thread(partial(open_plain, follow=local), path)
-    if descriptor is None:
+    file: OpenFile | None = None
+    for name in stored_names(payload):
+        file = file or await storage.open(deps.database, name)
+    if file is None:
+        path = find_input(deps.settings.data_folder, payload)
+        if path is None or (not local and not {"staged", "data", "stored"} & set(payload["file"])):
+            raise InputMissingError("this job has no file that is sent")
+        file = await asyncio.to_thread(partial(open_plain, follow=local), path)
+    if file is None:
         raise InputMissingError
-    return answer_file(request, descriptor)
+    return answer_file(request, file)
 
 
 @router.get("/input/{name}")
@@ -85,14 +92,13 @@ async def send_input_file(
     payload = json.loads(job.payload_json)
     match payload.get("file"):
         case {"data": str(), "files": list(names)} if check_kept_name(name) in names:
-            folder = find_input(deps.settings.data_folder, payload)
+            [folder] = stored_names(payload)
         case _:
             raise InputMissingError("this job has no file of that name")
-    assert folder is not None
-    descriptor = await asyncio.to_thread(open_plain, folder / name)
-    if descriptor is None:
+    file = await storage_of(deps.settings).open(deps.database, f"{folder}/{name}")
+    if file is None:
         raise InputMissingError
-    return answer_file(request, descriptor)
+    return answer_file(request, file)
 
 
 @router.get("/kept")
@@ -100,7 +106,7 @@ async def show_kept(deps: Wired, worker_id: WorkerOfKey, job_id: Id, token: Toke
     """What this and earlier attempts have kept."""
     await _held(deps, worker_id, job_id, token)
     async with deps.database.connection() as connection:
-        kept = await list_kept(connection, deps.settings.data_folder, job_id)
+        kept = await list_kept(connection, storage_of(deps.settings), job_id)
     same = ("name", "bytes", "sha256", "facts")
     return {"files": [{name: getattr(one, name) for name in same} for one in kept]}
 
@@ -117,11 +123,10 @@ async def take_kept(
     x_facts: Facts = "{}",
 ) -> Response:
     """A finished file, kept for later attempts whatever becomes of this one."""
-    data = deps.settings.data_folder
 
     async def keep(job: ClaimedJob, pool: Pool, received: Received) -> Response:
         new = NewKept(name, received.path, received.bytes, received.sha256, _facts(x_facts))
-        await keep_file(deps.database, data, job, new, pool.lease_seconds)
+        await keep_file(deps.database, storage_of(deps.settings), job, new, pool.lease_seconds)
         return Response(status_code=204)
 
     def check(_job: ClaimedJob) -> None:
@@ -142,16 +147,15 @@ async def take_derivative(
     x_content_sha256: Sha256,
 ) -> Response:
     """A file that the result will name: its path and size, as the result must name them."""
-    data = deps.settings.data_folder
 
     async def keep(job: ClaimedJob, _pool: Pool, received: Received) -> Response:
         await _held(deps, worker_id, job_id, token)
-        target, named = derivative_path(data, job, path)
-        await asyncio.to_thread(put_derivative, received, target, data / home_of(job))
+        named = derivative_name(job, path)
+        await put_derivative(deps.database, storage_of(deps.settings), job, received, named)
         return JSONResponse({"path": named, "bytes": received.bytes})
 
     def check(job: ClaimedJob) -> None:
-        derivative_path(data, job, path)
+        derivative_name(job, path)
 
     return await _take(request, deps, (worker_id, job_id, token), x_content_sha256, check, keep)
 

@@ -18,6 +18,7 @@ from mediamill.cli.library_screen import (
     scene_row,
 )
 from mediamill.cli.options import LARGEST_ID, Json, examples
+from mediamill.cli.paged import After, Amount, print_pages, read_pages
 from mediamill.cli.session import run
 from mediamill.cli.terminal import plural, print_fields, print_json, print_table, say, warn
 from mediamill.errors import InvalidError, MediamillError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Assets: the images and videos of libraries.")
 
-PAGE = 500
 MOST_ROWS = 50
 Id = Annotated[
     int, typer.Argument(min=1, max=LARGEST_ID, metavar="ID", help="The asset's id.", show_default=False)
@@ -77,10 +77,8 @@ def list_assets(
         str | None, typer.Option(metavar="2024-05", help="Only those of this month (UTC).")
     ] = None,
     gone: Annotated[bool, typer.Option("--gone", help="Those that the last scan did not find.")] = False,
-    amount: Annotated[int, typer.Option(min=1, max=100_000, help="Show at most so many.")] = 50,
-    after: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Go on from there, as the page before says.")
-    ] = None,
+    amount: Amount = 50,
+    after: After = None,
     json: Json = False,
 ) -> None:
     """Assets of a library, newest first or by path."""
@@ -95,26 +93,17 @@ def list_assets(
     async def story(app: App) -> dict[str, Any]:
         from mediamill.libraries.assets import list_assets
 
-        found: list[dict[str, Any]] = []
-        place = after
         async with app.database.connection() as connection:
-            while True:
-                most = min(PAGE, amount - len(found))
-                page = await list_assets(connection, slug, **wanted, after=place, amount=most)
-                found += page["assets"]
-                place = page["next"]
-                if place is None or len(found) >= amount:
-                    return {"assets": found, "next": place}
+
+            async def read(place: str | None, most: int) -> dict[str, Any]:
+                return await list_assets(connection, slug, **wanted, after=place, amount=most)
+
+            return await read_pages("assets", read, after, amount)
 
     told = run(story)
-    if json:
-        print_json(told)
-        return
     narrowed = type_ or status or month or gone or after
     none = "no such assets" if narrowed else f"nothing is in it yet; mediamill scan {slug} looks for it"
-    print_table(ASSET_COLUMNS, [asset_row(asset) for asset in told["assets"]], none)
-    if told["next"]:
-        warn(f"there is more: add --after {told['next']}", style="dim")
+    print_pages(told, ASSET_COLUMNS, asset_row, none, json=json)
 
 
 @app.command("show", epilog=examples("mediamill asset show 12", "mediamill asset show 12 --json"))

@@ -252,6 +252,6 @@ def _act(name: str, act: Callable[[Connection], Awaitable[None]]) -> dict[str, A
 
 
 def _providers() -> list[str]:
-    from mediamill.app import PROVIDER_NAMES
+    from mediamill.app import provider_names
 
-    return list(PROVIDER_NAMES)
+    return provider_names()

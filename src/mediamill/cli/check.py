@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mediamill.db.connection import Database
     from mediamill.settings import Settings
 
+# Folders of the data folder whose files a bucket takes the place of.
+LASTING = ("uploads", "videos", "derivatives", "libraries", "intake/files", "intake/outputs")
+MOVE = "bring them there: mediamill storage move bucket --delete; or unset MEDIAMILL_BUCKET"
 EXAMPLES = examples("mediamill check", "mediamill check --json")
 
 
@@ -47,7 +50,9 @@ async def find_all() -> list[Finding]:
         find_alert_faults,
         find_folder_faults,
         find_model_faults,
+        find_plugin_faults,
         find_server_faults,
+        find_trace_faults,
         find_unknown_variables,
         read_settings,
     )
@@ -58,7 +63,16 @@ async def find_all() -> list[Finding]:
     folder = find_folder_faults(settings.data_folder)
     data_faulty = settings.database_url is None and any(each.status == "fault" for each in folder)
     database = [] if data_faulty else await find_database_faults(settings)
-    beside = [*find_server_faults(settings), *find_alert_faults(settings), *find_model_faults(settings)]
+    redis = await find_redis_faults(settings)
+    beside = [
+        *redis,
+        *await find_bucket_faults(settings),
+        *find_server_faults(settings),
+        *find_alert_faults(settings),
+        *find_trace_faults(settings),
+        *find_model_faults(settings),
+        *find_plugin_faults(settings),
+    ]
     return [*first, *folder, *database, *beside]
 
 
@@ -77,6 +91,50 @@ async def find_database_faults(settings: Settings) -> list[Finding]:
         return [Finding("fault", "database", fault.message, fault.fix) for fault in explain(error)]
 
 
+async def find_redis_faults(settings: Settings) -> list[Finding]:
+    """Does Redis answer, if it is asked for, and is it new enough?"""
+    from mediamill.cli.faults import explain
+    from mediamill.cli.findings import Finding
+
+    if settings.queue_mode == "database" or settings.redis_url is None:
+        return []
+    from mediamill.dispatch.examine import examine_redis
+
+    try:
+        facts = await examine_redis(settings.redis_url.get_secret_value(), None)
+    except Exception as error:
+        return [Finding("fault", "redis", fault.message, fault.fix) for fault in explain(error)]
+    return [Finding("ok", "redis", f"{facts['version']}, for the queue mode {settings.queue_mode}")]
+
+
+async def find_bucket_faults(settings: Settings) -> list[Finding]:
+    """Does the bucket take, give, list and delete, if there is one?"""
+    from mediamill.cli.faults import explain
+    from mediamill.cli.findings import Finding
+
+    if settings.bucket is None:
+        return []
+    from mediamill.storage.examine import examine_bucket
+
+    try:
+        facts = await examine_bucket(settings, None)
+    except Exception as error:
+        return [Finding("fault", "bucket", fault.message, fault.fix) for fault in explain(error)]
+    told = f"{facts['bucket']} ({facts['server']}) takes, gives, lists and deletes"
+    return [Finding("ok", "bucket", told), *_find_left_behind(settings)]
+
+
+def _find_left_behind(settings: Settings) -> list[Finding]:
+    """Files of a time without the bucket, which nobody finds now."""
+    from mediamill.cli.findings import Finding
+
+    folders = [name for name in LASTING if any((settings.data_folder / name).rglob("*"))]
+    if not folders:
+        return []
+    what = f"files in {', '.join(folders)} of the data folder are not looked for there while a bucket is set"
+    return [Finding("fault", "bucket", what, MOVE)]
+
+
 def has_database(settings: Settings) -> bool:
     """Is there a database to look at? An embedded one is not made just for looking."""
     return settings.database_url is not None or (settings.data_folder / "postgres").exists()
@@ -85,6 +143,7 @@ def has_database(settings: Settings) -> bool:
 async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
     from mediamill.cli.findings import Finding, find_bot_faults, find_pool_faults
     from mediamill.conversations.bots import list_bots
+    from mediamill.db.connection import is_same_database
     from mediamill.db.migrate import newest_revision, schema_revision
     from mediamill.engine.pools import list_pools
     from mediamill.engine.watch import database_facts
@@ -92,6 +151,12 @@ async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
     async with database.connection() as connection:
         version = (await database_facts(connection))["version"]
         where = "embedded" if settings.database_url is None else "by MEDIAMILL_DATABASE_URL"
+        if settings.database_direct_url is not None:
+            where += " through a pooler, and by MEDIAMILL_DATABASE_DIRECT_URL"
+            if not await is_same_database(database.url, connection):
+                fix = "name the same server and database in both"
+                told = "MEDIAMILL_DATABASE_URL and MEDIAMILL_DATABASE_DIRECT_URL lead to different databases"
+                return [Finding("fault", "database", told, fix)]
         answers = Finding("ok", "database", f"PostgreSQL {version}, {where}")
         found, wanted = await schema_revision(database.url), newest_revision()
         if found == wanted:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from mediamill import __version__
+from mediamill import __version__, logs
 from mediamill.cli import (
+    alerts,
     asset,
+    audit,
+    backup,
     bots,
     chaos,
     chat,
@@ -20,8 +24,10 @@ from mediamill.cli import (
     doctor,
     events,
     fuzz,
+    intake,
     jobs,
     library,
+    mcp,
     message,
     models,
     owners,
@@ -30,13 +36,19 @@ from mediamill.cli import (
     runs,
     scan,
     search,
+    storage,
+    tokens,
     trash,
     up,
+    users,
     version,
     videos,
     worker,
     workers,
 )
+from mediamill.cli.auditing import note_arguments
+
+log = logging.getLogger("mediamill.cli")
 
 TRUE = ("1", "true", "yes", "on")
 
@@ -53,6 +65,7 @@ def build_app() -> typer.Typer:
     app.command("process", epilog=process.EXAMPLES)(process.process)
     app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
     app.command("search", epilog=search.EXAMPLES)(search.search)
+    app.command("mcp", epilog=mcp.EXAMPLES)(mcp.mcp)
     app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
     app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
     app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
@@ -61,14 +74,22 @@ def build_app() -> typer.Typer:
     app.add_typer(library.app, name="library")
     app.add_typer(asset.app, name="asset")
     app.add_typer(trash.app, name="trash")
+    app.add_typer(intake.app, name="intake")
     app.add_typer(runs.app, name="runs")
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(dead.app, name="dead")
     app.add_typer(workers.app, name="workers")
     app.add_typer(pools.app, name="pools")
+    app.add_typer(alerts.app, name="alerts")
     app.add_typer(owners.app, name="owners")
     app.add_typer(config.app, name="config")
+    app.add_typer(users.app, name="users")
+    app.add_typer(tokens.app, name="tokens")
+    app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
     app.add_typer(models.app, name="models")
+    app.add_typer(storage.app, name="storage")
+    app.add_typer(backup.app, name="backup")
+    app.command("restore", epilog=backup.RESTORE_EXAMPLES)(backup.restore)
     app.command("events", epilog=events.EXAMPLES)(events.follow)
     app.command("check", epilog=check.EXAMPLES)(check.check)
     app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
@@ -103,6 +124,7 @@ def _print_version(wanted: bool) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; the exit code. Errors are told on stderr."""
+    note_arguments(arguments)
     try:
         code = build_app()(arguments, prog_name="mediamill", standalone_mode=False)
         sys.stdout.flush()
@@ -138,6 +160,9 @@ def _tell(error: Exception) -> None:
 
     faults = explain(error)
     for fault in faults:
+        if logs.is_json():
+            logs.tell(log, "command_failed", reason=fault.message, fix=fault.fix)
+            continue
         warn(f"error: {fault.message}", style="red")
         if fault.fix:
             warn(f"  fix: {fault.fix}")

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.jobs import print_job, raise_left
+from mediamill.cli.jobs import print_job, print_page, raise_left
 from mediamill.cli.options import Before, JobId, JobIds, Json, Kind, Limit, Owner, Yes, confirm, examples
 from mediamill.cli.session import run
-from mediamill.cli.terminal import ago, one_line, plural, print_json, print_table, say, warn
+from mediamill.cli.terminal import ago, one_line, plural, print_json, say, warn
 from mediamill.errors import InvalidError
 
 if TYPE_CHECKING:
     from mediamill.app import App
+    from mediamill.engine.browse import Page
 
 app = typer.Typer(no_args_is_help=True, help="Failed jobs: look at them, run them again, forget them.")
 
 COLUMNS = (">id", "kind", "~owner", "~subject", ">tries", ">failed ago", "reason", "~error")
+Reason = Annotated[str | None, typer.Option(help="Only jobs that died for this reason.")]
 AllDead = Annotated[bool, typer.Option("--all", help="Every dead job.")]
 
 
@@ -27,28 +29,22 @@ AllDead = Annotated[bool, typer.Option("--all", help="Every dead job.")]
 def list_dead(
     kind: Kind = None,
     owner: Owner = None,
-    reason: Annotated[str | None, typer.Option(help="Only jobs that died for this reason.")] = None,
+    reason: Reason = None,
     limit: Limit = 50,
     before: Before = None,
     json: Json = False,
 ) -> None:
     """Dead jobs, newest first."""
 
-    async def story(opened: App) -> list[dict[str, Any]]:
-        from mediamill.engine import dead
+    async def story(opened: App) -> Page:
+        from mediamill.engine.browse import browse_dead
 
         async with opened.database.connection() as connection:
-            return await dead.list_dead(
-                connection, kind=kind, owner=owner, reason=reason, before=before, amount=limit
+            return await browse_dead(
+                connection, kind=kind, owner=owner, reason=reason, before=before, amount=limit, patient=True
             )
 
-    jobs = run(story)
-    if json:
-        print_json(jobs)
-        return
-    print_table(COLUMNS, [_row(job) for job in jobs], "no dead jobs")
-    if len(jobs) == limit:
-        warn(f"there may be more: add --before {jobs[-1]['id']}", style="dim")
+    print_page(run(story), COLUMNS, _row, "no dead jobs", json)
 
 
 def _row(job: dict[str, Any]) -> list[Any]:
@@ -84,19 +80,27 @@ def show_dead(id: JobId, json: Json = False) -> None:
     "requeue", epilog=examples("mediamill dead requeue 17 18", "mediamill dead requeue --kind scripted.run")
 )
 def requeue_dead(
-    ids: JobIds = None, kind: Kind = None, all_: AllDead = False, yes: Yes = False, json: Json = False
+    ids: JobIds = None,
+    kind: Kind = None,
+    owner: Owner = None,
+    reason: Reason = None,
+    all_: AllDead = False,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Put dead jobs back into the queue, with fresh attempts."""
-    _check_named(ids, kind, all_)
+    _check_named(ids, kind, owner, reason, all_)
     if all_:
-        confirm(f"Run {_named(ids, kind)} again?", yes)
+        confirm(f"Run {_named(ids, kind, owner, reason)} again?", yes)
 
     async def story(opened: App) -> tuple[list[int], dict[int, str | None]]:
         from mediamill.engine import dead
         from mediamill.engine import watch as reads
 
         async with opened.database.transaction() as connection:
-            back = await dead.requeue_dead(connection, opened.engine, ids or None, kind=kind)
+            back = await dead.requeue_dead(
+                connection, opened.engine, ids or None, kind=kind, owner=owner, reason=reason
+            )
             return back, await reads.job_states(connection, sorted(set(ids or ()) - set(back)))
 
     _tell("requeued", *run(story), json)
@@ -106,31 +110,40 @@ def requeue_dead(
     "purge", epilog=examples("mediamill dead purge 17", "mediamill dead purge --kind scripted.run --yes")
 )
 def purge_dead(
-    ids: JobIds = None, kind: Kind = None, all_: AllDead = False, yes: Yes = False, json: Json = False
+    ids: JobIds = None,
+    kind: Kind = None,
+    owner: Owner = None,
+    reason: Reason = None,
+    all_: AllDead = False,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Forget dead jobs for good."""
-    _check_named(ids, kind, all_)
-    confirm(f"Forget {_named(ids, kind)} for good?", yes)
+    _check_named(ids, kind, owner, reason, all_)
+    confirm(f"Forget {_named(ids, kind, owner, reason)} for good?", yes)
 
     async def story(opened: App) -> tuple[list[int], dict[int, str | None]]:
         from mediamill.engine import dead
         from mediamill.engine import watch as reads
 
         async with opened.database.transaction() as connection:
-            gone = await dead.purge_dead(connection, ids or None, kind=kind)
+            gone = await dead.purge_dead(connection, ids or None, kind=kind, owner=owner, reason=reason)
             return gone, await reads.job_states(connection, sorted(set(ids or ()) - set(gone)))
 
     _tell("purged", *run(story), json)
 
 
-def _check_named(ids: list[int] | None, kind: str | None, all_: bool) -> None:
-    if not (ids or kind or all_):
-        raise InvalidError("nothing is named", fix="name ids, --kind, or --all")
+def _check_named(
+    ids: list[int] | None, kind: str | None, owner: str | None, reason: str | None, all_: bool
+) -> None:
+    if not (ids or kind or owner or reason or all_):
+        raise InvalidError("nothing is named", fix="name ids, --kind, --owner, --reason, or --all")
 
 
-def _named(ids: list[int] | None, kind: str | None) -> str:
+def _named(ids: list[int] | None, kind: str | None, owner: str | None, reason: str | None) -> str:
     which = plural(len(ids), "dead job") if ids else "all dead jobs"
-    return which + (f" of kind {kind}" if kind else "")
+    which += (f" of kind {kind}" if kind else "") + (f" of owner {owner}" if owner else "")
+    return which + (f" with reason {reason}" if reason else "")
 
 
 def _tell(done: str, ids: list[int], left: dict[int, str | None], json: bool) -> None:

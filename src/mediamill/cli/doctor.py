@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mediamill.cli.options import Json, examples
-from mediamill.cli.terminal import print_fields, print_json, say, size, span
+from mediamill.cli.symptoms import find_symptoms, skew_seconds
+from mediamill.cli.terminal import clock, print_fields, print_json, say, size, span
 
 if TYPE_CHECKING:
     from mediamill.db.connection import Database
@@ -32,18 +36,15 @@ PACKAGES = (
     "typer",
     "uvicorn",
 )
+ALERT_STATES = ("waiting", "failing", "sent", "given_up")
 TOOLS = {"ffmpeg": "-version", "ffprobe": "-version", "node": "--version"}
-# A transaction open for longer keeps dead rows from being cleaned up, and slows every claim.
-LONG_TRANSACTION_SECONDS = 60
 
 
 def doctor(json: Json = False) -> None:
-    """Show what mediamill runs on: versions, disk, database, tools.
+    """Show what mediamill runs on: versions, disk, database, tools; and what is wrong there, with what to do.
 
     Exit code 1 if the database does not answer.
     """
-    import asyncio
-
     facts = asyncio.run(_examine())
     print_json(facts) if json else _print(facts)
     if "error" in facts["database"]:
@@ -55,16 +56,19 @@ async def _examine() -> dict[str, Any]:
 
     settings = Settings()
     database = await _look_at_database(settings)
-    return {
+    facts: dict[str, Any] = {
         "versions": _versions(),
         "machine": _machine(),
         "disk": _disk(settings.data_folder),
         "database": database,
+        "redis": await _look_at_redis(settings),
+        "bucket": await _look_at_bucket(settings),
         "tools": {name: find_tool(name, option) for name, option in TOOLS.items()},
         "children": _children(),
         "models": _installed_models(settings),
-        "warnings": _warnings(database),
+        "plugins": _plugins(settings),
     }
+    return {**facts, "warnings": [asdict(symptom) for symptom in find_symptoms(facts)]}
 
 
 def _children() -> str:
@@ -78,6 +82,13 @@ def _installed_models(settings: Settings) -> list[str]:
     from mediamill.processors.models.installed import is_installed
 
     return [model.id for model in MODELS if is_installed(model, settings.models_folder)]
+
+
+def _plugins(settings: Settings) -> list[dict[str, Any]]:
+    from mediamill.app import PROVIDER_NAMES, our_kinds
+    from mediamill.plugins import list_plugins
+
+    return [asdict(plugin) for plugin in list_plugins(our_kinds(settings), PROVIDER_NAMES)]
 
 
 def _versions() -> dict[str, str | None]:
@@ -145,20 +156,83 @@ async def _look_at_database(settings: Settings) -> dict[str, Any]:
         return {**where, "exists": False}
     try:
         async with opened_database(settings) as database:
-            return {**where, "exists": True, **await _database_facts(database)}
+            return {**where, "exists": True, **await _database_facts(database, settings)}
     except Exception as error:
         fault = explain(error)[0]
         return {**where, "exists": True, "error": fault.message, "fix": fault.fix}
 
 
-async def _database_facts(database: Database) -> dict[str, Any]:
+async def _look_at_redis(settings: Settings) -> dict[str, Any]:
+    """As this command finds it, and the breaker of the server if one is up."""
+    from mediamill.cli.check import has_database
+    from mediamill.cli.faults import explain
+    from mediamill.cli.session import opened_database
+
+    facts: dict[str, Any] = {"mode": settings.queue_mode}
+    if settings.queue_mode == "database" or settings.redis_url is None:
+        return facts
+    from mediamill.dispatch.examine import examine_redis
+
+    url = settings.redis_url.get_secret_value()
+    facts["breaker"] = await asyncio.to_thread(_breaker_of_server, settings)
+    try:
+        if not has_database(settings):
+            return {**facts, **await examine_redis(url, None)}
+        async with opened_database(settings) as database:
+            return {**facts, **await examine_redis(url, database)}
+    except Exception as error:
+        fault = explain(error)[0]
+        return {**facts, "error": fault.message, "fix": fault.fix}
+
+
+async def _look_at_bucket(settings: Settings) -> dict[str, Any] | None:
+    """None: files lie in the data folder."""
+    from mediamill.cli.check import has_database
+    from mediamill.cli.faults import explain
+    from mediamill.cli.session import opened_database
+
+    if settings.bucket is None:
+        return None
+    from mediamill.storage.examine import examine_bucket
+
+    try:
+        if not has_database(settings):
+            return await examine_bucket(settings, None)
+        async with opened_database(settings) as database:
+            return await examine_bucket(settings, database)
+    except Exception as error:
+        fault = explain(error)[0]
+        return {"bucket": settings.bucket, "error": fault.message, "fix": fault.fix}
+
+
+def _breaker_of_server(settings: Settings) -> str | None:
+    import httpx
+
+    from mediamill.cli.server_client import server_url
+
+    try:
+        answer = httpx.get(f"{server_url(settings)}/health", timeout=3, trust_env=False).json()
+    except (httpx.HTTPError, ValueError):
+        return None
+    return answer.get("breaker") if isinstance(answer, dict) else None
+
+
+async def _database_facts(database: Database, settings: Settings) -> dict[str, Any]:
     from mediamill.db.migrate import newest_revision, schema_revision
-    from mediamill.engine import watch
+    from mediamill.engine import figures, watch
 
     found = await schema_revision(database.url)
     async with database.connection() as connection:
+        before = datetime.now(UTC)
+        theirs = await watch.database_clock(connection)
+        skew = skew_seconds(before, theirs, datetime.now(UTC))
+        use = await figures.database_use(connection)
         facts: dict[str, Any] = {
             **await watch.database_facts(connection),
+            "now": theirs,
+            "clock_skew_seconds": round(skew, 3),
+            "connections": use["connections"],
+            "most_connections": use["most_connections"],
             "schema": found,
             "schema_wanted": newest_revision(),
             "oldest_transaction": await watch.oldest_transaction(connection),
@@ -166,17 +240,10 @@ async def _database_facts(database: Database) -> dict[str, Any]:
         if found == newest_revision():
             facts["workers"] = await watch.count_workers(connection)
             facts["jobs"] = (await watch.overview(connection))["states"]
+            facts["alerts"] = await figures.alerts(connection)
+            facts["sweep_seconds"] = settings.sweep_seconds
+            facts["last_sweep_at"] = (await figures.last_runs(connection)).get("sweep")
     return facts
-
-
-def _warnings(database: dict[str, Any]) -> list[str]:
-    oldest = database.get("oldest_transaction")
-    if oldest is None or oldest["seconds"] <= LONG_TRANSACTION_SECONDS:
-        return []
-    return [
-        f"a transaction of {oldest['application_name'] or 'a client'} (process {oldest['pid']}) has been open for "
-        f"{span(oldest['seconds'])}: it slows every claim; end it. It runs: {oldest['query']}"
-    ]
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -195,17 +262,33 @@ def _print(facts: dict[str, Any]) -> None:
             "disk": f"{size(disk['free_bytes'])} free of {size(disk['total_bytes'])}",
         },
         "database": _database_fields(facts["database"]),
+        "redis": _redis_fields(facts["redis"]),
+        "files": _bucket_fields(facts["bucket"]),
         "tools": {
             name: f"{tool['version']} ({tool['path']})" if tool else "not found"
             for name, tool in tools.items()
         },
         "models": {"installed": ", ".join(facts["models"]) or "none: mediamill models fetch"},
+        "plugins": _plugin_fields(facts["plugins"]),
     }
     for title, fields in sections.items():
         say(title, style="bold cyan")
         print_fields({f"  {name}": value for name, value in fields.items()})
     for warning in facts["warnings"]:
-        say(f"warning: {warning}", style="yellow")
+        say(f"warning: {warning['about']}: {warning['message']}", style="yellow")
+        say(f"  fix: {warning['fix']}")
+
+
+def _bucket_fields(bucket: dict[str, Any] | None) -> dict[str, Any]:
+    if bucket is None:
+        return {"kept in": "the data folder"}
+    if "error" in bucket:
+        return {"kept in": f"the bucket {bucket['bucket']}", "error": bucket["error"], "fix": bucket["fix"]}
+    told = {"kept in": f"the bucket {bucket['bucket']} ({bucket['server']})"}
+    if "files" in bucket:
+        told["there"] = f"{bucket['files']} files, {size(bucket['bytes'])}"
+        told["to be deleted"] = f"{bucket['garbage']} objects"
+    return told
 
 
 def _database_fields(database: dict[str, Any]) -> dict[str, Any]:
@@ -224,8 +307,38 @@ def _database_fields(database: dict[str, Any]) -> dict[str, Any]:
         "oldest transaction": f"{span(oldest['seconds'])} ({oldest['application_name']})"
         if oldest
         else "none open",
+        "connections": f"{database['connections']} of {database['most_connections']}",
+        "clock": f"{abs(database['clock_skew_seconds']):.1f} s from ours",
+        "last sweep": clock(database.get("last_sweep_at")),
+        "alerts": _counts({name: database["alerts"][name] for name in ALERT_STATES})
+        if "alerts" in database
+        else None,
         "workers": _counts(database.get("workers")),
         "jobs": _counts(database.get("jobs")),
+    }
+
+
+def _redis_fields(redis: dict[str, Any]) -> dict[str, Any]:
+    if redis["mode"] == "database":
+        return {"queue mode": "database: workers are woken by it, no Redis is needed"}
+    fields = {
+        "queue mode": redis["mode"],
+        "breaker of the server": redis["breaker"] or "no server is up here",
+    }
+    if "error" in redis:
+        return {**fields, "error": redis["error"], "fix": redis["fix"]}
+    told = {True: "yes", False: "no: start a server or a worker", None: None}[redis.get("relayed")]
+    hints = f"{redis['hints']}, {redis['taken']} of them taken" if "hints" in redis else None
+    return {**fields, "server": redis["version"], "told of jobs": told, "hints": hints}
+
+
+def _plugin_fields(plugins: list[dict[str, Any]]) -> dict[str, Any]:
+    if not plugins:
+        return {"installed": "none"}
+    return {
+        f"{each['sort']} {each['name']}": f"{each['package']} {each['version']}"
+        + (f", left out: {each['fault']}" if each["fault"] else "")
+        for each in plugins
     }
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from mediamill.backup.marker import RestoreUnfinishedError, check_whole
 from mediamill.cli.faults import PREFIX, Fault
 from mediamill.cli.terminal import size
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mediamill.settings import Settings
 
 LITTLE_SPACE_BYTES = 1_000_000_000
+SHORT_SECRET = 16
 TOO_LITTLE_SPACE_BYTES = 100_000_000
 # Read by the command itself, before there are settings.
 OTHER_VARIABLES = (f"{PREFIX}DEBUG",)
@@ -93,6 +95,10 @@ def find_folder_faults(folder: Path) -> list[Finding]:
         return [
             Finding("fault", about, f"{there} cannot be written", f"let this user write there, or {choose}")
         ]
+    try:
+        check_whole(folder)
+    except RestoreUnfinishedError as error:
+        return [Finding("fault", about, error.message, error.fix)]
     free = shutil.disk_usage(there).free
     said = f"{folder}, {size(free)} free" + ("" if there == folder else "; it will be made")
     if free < TOO_LITTLE_SPACE_BYTES:
@@ -121,6 +127,11 @@ def find_server_faults(settings: Settings) -> list[Finding]:
         fix = f"set {PREFIX}ADMIN_SECRET, or leave {PREFIX}HOST at 127.0.0.1"
         message = f"the server would listen on {settings.host} without an admin secret"
         findings.append(Finding("fault", "server", message, fix))
+    elif settings.admin_secret is not None and len(settings.admin_secret.get_secret_value()) < SHORT_SECRET:
+        message = f"the admin secret has less than {SHORT_SECRET} characters: it may be guessed"
+        findings.append(
+            Finding("note", "server", message, f"set {PREFIX}ADMIN_SECRET to `openssl rand -hex 32`")
+        )
     return [*findings, _find_port(settings.host, settings.port)]
 
 
@@ -180,6 +191,18 @@ def find_alert_faults(settings: Settings) -> list[Finding]:
     return [Finding("ok", about, f"go to {url.hostname}, signed")]
 
 
+def find_trace_faults(settings: Settings) -> list[Finding]:
+    """Traces that are wanted and cannot be made."""
+    from mediamill.traces import is_installed, is_wanted
+
+    if not is_wanted(settings.traces_url):
+        return []
+    if not is_installed():
+        fix = "pip install 'mediamill[otel]', or unset what asks for them"
+        return [Finding("fault", "traces", "they are wanted, but OpenTelemetry is not installed", fix)]
+    return [Finding("ok", "traces", "are sent by OTLP")]
+
+
 def find_pool_faults(pools: Sequence[Pool], worker_pools: str) -> list[Finding]:
     """Pools that name what is not installed, or break a rule; and a worker's wish for a pool that is not there."""
     from mediamill.engine.pools import judge_pools
@@ -195,6 +218,22 @@ def find_pool_faults(pools: Sequence[Pool], worker_pools: str) -> list[Finding]:
             message = f"{PREFIX}WORKER_POOLS names {wish}, and there is no such pool"
             findings.append(Finding("fault", "pools", message, fix))
     return findings or [Finding("ok", "pools", ", ".join(names))]
+
+
+def find_plugin_faults(settings: Settings) -> list[Finding]:
+    """What installed packages bring, and what of it is left out."""
+    from mediamill.app import PROVIDER_NAMES, our_kinds
+    from mediamill.plugins import list_plugins
+
+    findings = []
+    for plugin in list_plugins(our_kinds(settings), PROVIDER_NAMES):
+        about = f"{plugin.sort} {plugin.name} of {plugin.package} {plugin.version}"
+        if plugin.fault is None:
+            findings.append(Finding("ok", "plugins", about))
+        else:
+            fix = f"mend or uninstall {plugin.package}; until then mediamill goes on without it"
+            findings.append(Finding("fault", "plugins", f"{about} is left out: {plugin.fault}", fix))
+    return findings
 
 
 def find_bot_faults(bots: Sequence[Mapping[str, Any]]) -> list[Finding]:

@@ -39,7 +39,10 @@ from mediamill.engine.model import Priority, State
 from mediamill.errors import InvalidError, MediamillError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from mediamill.app import App
+    from mediamill.engine.browse import Page
 
 app = typer.Typer(no_args_is_help=True, help="Look at jobs, add them, run them again, throw them away.")
 
@@ -65,23 +68,35 @@ def list_jobs(
 ) -> None:
     """Jobs of all states, newest first."""
 
-    async def story(opened: App) -> list[dict[str, Any]]:
-        from mediamill.engine import watch as reads
+    async def story(opened: App) -> Page:
+        from mediamill.engine.browse import browse_jobs
 
         async with opened.database.connection() as connection:
-            return await reads.list_jobs(
-                connection, state=state, kind=kind, pool=pool, owner=owner, before=before, amount=limit
+            return await browse_jobs(
+                connection,
+                state=state,
+                kind=kind,
+                pool=pool,
+                owner=owner,
+                before=before,
+                amount=limit,
+                patient=True,
             )
 
-    jobs = run(story)
+    none = "no jobs; `mediamill jobs add scripted.run` adds one to try"
+    print_page(run(story), COLUMNS, job_row, none, json)
+
+
+def print_page(
+    page: Page, columns: Sequence[str], row: Callable[[dict[str, Any]], list[Any]], none: str, json: bool
+) -> None:
+    """A page of jobs, and how to see the next one."""
     if json:
-        print_json(jobs)
+        print_json(page.jobs)
         return
-    print_table(
-        COLUMNS, [job_row(job) for job in jobs], "no jobs; `mediamill jobs add scripted.run` adds one to try"
-    )
-    if len(jobs) == limit:
-        warn(f"there may be more: add --before {jobs[-1]['id']}", style="dim")
+    print_table(columns, [row(job) for job in page.jobs], none)
+    if page.next is not None:
+        warn(f"there is more: add --before {page.next}", style="dim")
 
 
 def job_row(job: dict[str, Any]) -> list[Any]:

@@ -158,7 +158,7 @@ def open_client(patience_seconds: float) -> Client:
     from mediamill.settings import Settings
 
     settings = Settings()
-    secret = settings.admin_secret
+    secret = settings.token or settings.admin_secret
     token = None if secret is None else secret.get_secret_value()
     return Client(server_url(settings), token, patience=patience_seconds)
 

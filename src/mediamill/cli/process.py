@@ -51,7 +51,7 @@ def process(
     twice. Running workers of `mediamill up` are used; without any, this command works itself.
     Exit code 1 if a file failed.
     """
-    found = list(_collect(files))
+    found = list(collect_files(files))
     if not found:
         raise InvalidError("there is no file to process", fix="name files, or folders that hold some")
     if out is not None:
@@ -61,7 +61,7 @@ def process(
         raise typer.Exit(1)
 
 
-def _collect(given: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+def collect_files(given: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
     """Each file, and the name it goes by in the output: below a folder its path in there. Hidden ones are left out."""
     for path in given:
         if path.is_dir():
@@ -85,15 +85,31 @@ async def _process(
     """How many failed."""
     from mediamill.cli.process_report import Report
 
-    ids = await _enqueue(app, [path for path, _ in files], previews=out is not None, again=again)
+    ids = await enqueue_files(app, [path for path, _ in files], previews=out is not None, again=again)
     with Report(files, ids, out, app.settings.data_folder, json=json) as report:
-        async with _somebody_works(app):
-            async for ended in _follow(app, ids, report):
-                report.end(ended)
+        async with somebody_works(app):
+            async for ended in follow_jobs(app, ids, report):
+                in_bucket = out is not None and app.settings.bucket is not None
+                report.end(await _with_local_files(app, ended) if in_bucket else ended)
     return report.failed
 
 
-async def _enqueue(app: App, paths: Sequence[Path], *, previews: bool, again: bool) -> list[int]:
+async def _with_local_files(app: App, ended: FileReport) -> FileReport:
+    """With copies of what was made, which lies in a bucket."""
+    from dataclasses import replace
+
+    from mediamill.storage.choose import storage_of
+    from mediamill.storage.contract import StoredMissingError
+
+    storage, files = storage_of(app.settings), dict(ended.files)
+    for name, kept in ended.files.items():
+        with contextlib.suppress(StoredMissingError):  # swept after its time; the text is still there
+            files[name] = {**kept, "path": str(await storage.find(app.database, kept["path"]))}
+    return replace(ended, files=files)
+
+
+async def enqueue_files(app: App, paths: Sequence[Path], *, previews: bool, again: bool) -> list[int]:
+    """Their jobs; those of files that were given before are known, and what may succeed now is tried again."""
     from dataclasses import replace
 
     from mediamill.engine.dead import requeue_dead
@@ -117,7 +133,7 @@ async def _enqueue(app: App, paths: Sequence[Path], *, previews: bool, again: bo
     return ids
 
 
-async def _follow(app: App, ids: Sequence[int], report: Any) -> AsyncIterator[FileReport]:
+async def follow_jobs(app: App, ids: Sequence[int], report: Any) -> AsyncIterator[FileReport]:
     """Tell progress until every job has ended; those that end, as they do."""
     from mediamill.cli.follow import read_patiently
     from mediamill.cli.process_report import read_report
@@ -135,7 +151,7 @@ async def _follow(app: App, ids: Sequence[int], report: Any) -> AsyncIterator[Fi
 
 
 @contextlib.asynccontextmanager
-async def _somebody_works(app: App) -> AsyncIterator[None]:
+async def somebody_works(app: App) -> AsyncIterator[None]:
     """Workers that run anyway do the work; if there are none, or they go, one in this process does."""
     watching = asyncio.create_task(_work_if_nobody_does(app))
     logger = logging.getLogger("mediamill")
@@ -152,14 +168,16 @@ async def _somebody_works(app: App) -> AsyncIterator[None]:
 async def _work_if_nobody_does(app: App) -> None:
     from mediamill.cli.follow import read_patiently
     from mediamill.engine.watch import is_served
+    from mediamill.storage.choose import storage_of
     from mediamill.worker.home import WorkerPlan
     from mediamill.worker.local_home import LocalHome
     from mediamill.worker.loop import Worker
 
     while await read_patiently(app, is_served):  # noqa: ASYNC110 - nobody tells when the last one goes
         await asyncio.sleep(LOOK_FOR_WORKERS_SECONDS)
-    plan = WorkerPlan(data_folder=app.settings.data_folder, gpu=app.settings.worker_gpu)
-    worker = Worker(LocalHome(app.database, app.engine, plan), app.engine, plan)
+    place = storage_of(app.settings)
+    plan = WorkerPlan(data_folder=app.settings.data_folder, place=place, gpu=app.settings.worker_gpu)
+    worker = Worker(LocalHome(app.database, app.engine, plan, app.dispatch), app.engine, plan)
     running = asyncio.create_task(worker.run())
     try:
         await asyncio.shield(running)

@@ -110,7 +110,7 @@ class Report:
             if self._out is not None:
                 self._write(name, report)
             if self._json:
-                print_line(_as_json(path, report))
+                print_line(as_json(path, report))
             else:
                 with self._bars.aside():
                     _show(path, report)
@@ -197,7 +197,8 @@ class _Bars:
             self._progress.start()
 
 
-def _as_json(path: Path, report: FileReport) -> dict[str, Any]:
+def as_json(path: Path, report: FileReport) -> dict[str, Any]:
+    """One file's end, for scripts."""
     return {
         "file": str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
         "mime_type": report.mime_type,

@@ -104,6 +104,12 @@ async def _find(asked: dict[str, Any]) -> dict[str, Any]:
         return await _search_here(app, asked)
 
 
+async def find_with(app: App, asked: dict[str, Any]) -> dict[str, Any]:
+    """The same for whoever has the app open already."""
+    told = await _ask_server(app.settings, asked)
+    return told if told is not None else await _search_here(app, asked)
+
+
 async def _ask_server(settings: Settings, asked: dict[str, Any]) -> dict[str, Any] | None:
     """None: no server runs there, it does not let us in, or it is one of another data folder."""
     from mediamill.cli.server_client import NoServerError, ServerSaidError, connected
@@ -149,6 +155,7 @@ async def _search_here(app: App, asked: dict[str, Any]) -> dict[str, Any]:
         look=seen.look,
         like=likeness,
         types=tuple(asked["type"]),
+        sources=tuple(asked.get("source", ())),
         **{name: asked[name] for name in ("library", "since", "until", "model", "amount", "after")},
     )
     async with app.database.connection() as connection:

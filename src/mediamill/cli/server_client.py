@@ -50,8 +50,9 @@ async def connected(settings: Settings) -> AsyncIterator[ServerClient]:
     import httpx
 
     headers = {}
-    if settings.admin_secret is not None:
-        headers["Authorization"] = f"Bearer {settings.admin_secret.get_secret_value()}"
+    secret = settings.token or settings.admin_secret
+    if secret is not None:
+        headers["Authorization"] = f"Bearer {secret.get_secret_value()}"
     timeout = httpx.Timeout(60, connect=5)
     async with httpx.AsyncClient(
         base_url=server_url(settings), headers=headers, timeout=timeout, trust_env=False

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mediamill.cli.auditing import noted
 from mediamill.cli.terminal import console, warn
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def _run(story: Callable[[App], Awaitable[T]]) -> T:
     from mediamill.settings import Settings
 
     settings = Settings()
-    async with opened(settings) as app:
+    async with opened(settings) as app, noted(app.database):
         return await story(app)
 
 
@@ -53,12 +54,16 @@ async def opened_database(settings: Settings) -> AsyncIterator[Database]:
     """Only the database, as it is: nothing is migrated. For looking at what may be broken."""
     with _warnings(), contextlib.ExitStack() as waiting:
         waiting.enter_context(_spinner(settings))
-        from mediamill.app import database_url
+        from mediamill.app import database_url, pooler_url
         from mediamill.db.connection import Database
 
         async with database_url(settings) as url:
             database = await Database.open(
-                url, connections=2, name="mediamill check", wait_seconds=WAIT_SECONDS
+                url,
+                pooler_url=pooler_url(settings),
+                connections=2,
+                name="mediamill check",
+                wait_seconds=WAIT_SECONDS,
             )
             waiting.close()
             try:

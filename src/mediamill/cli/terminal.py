@@ -6,6 +6,7 @@ Rich is imported when something is drawn, so that `--json` and `--help` stay qui
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
@@ -14,10 +15,15 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
+from mediamill import logs
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
     from rich.text import Text
+
+log = logging.getLogger("mediamill.cli")
 
 STYLES = {
     "queued": "blue",
@@ -60,13 +66,41 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
 
 
+def bytes_bar(*, hidden: bool = False) -> Progress:
+    """Bars of bytes with their speed and the time that is left, where somebody looks."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    screen = console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(20),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    return Progress(*columns, console=screen, transient=True, disable=hidden or not screen.is_terminal)
+
+
 def say(*parts: Any, style: str | None = None) -> None:
-    """A line for people."""
+    """A line for people; for machines, if a process that stays speaks to them."""
+    if logs.is_json():
+        logs.tell(log, "said", text=" ".join(clean(part) for part in parts).strip())
+        return
     console().print(*(clean(part) for part in parts), style=style, soft_wrap=True)
 
 
 def warn(text: str, style: str | None = None) -> None:
     """A line beside the output, so that scripts do not stumble over it."""
+    if logs.is_json():
+        logs.tell(log, "warned", text=clean(text).strip())
+        return
     console(stderr=True).print(clean(text), style=style, soft_wrap=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import math
 import signal
 import socket
@@ -18,6 +19,7 @@ from mediamill.cli.options import examples
 from mediamill.cli.server_client import server_url
 from mediamill.cli.terminal import say
 from mediamill.errors import ConflictError
+from mediamill.logs import is_json, name_process, tell
 
 if TYPE_CHECKING:
     from mediamill.api.server import Server
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from mediamill.settings import Settings
     from mediamill.worker.query_vectors import QueryVectors
     from mediamill.worker.supervisor import Supervisor
+
+log = logging.getLogger("mediamill.cli")
 
 EXAMPLES = examples("mediamill up", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up")
 
@@ -48,6 +52,7 @@ def up(
     """
     import uvloop
 
+    from mediamill.cli.tracing import traced
     from mediamill.engine.flight_log import install
     from mediamill.settings import Settings
 
@@ -56,8 +61,10 @@ def up(
         settings = settings.model_copy(update={"worker_processes": workers})
     if _already_up(settings):
         return
-    install(settings.log_level)
-    uvloop.run(_up(settings))
+    install(settings.log_level, form=settings.log_format)
+    name_process(process="server")
+    with traced("mediamill-server", settings.traces_url):
+        uvloop.run(_up(settings))
 
 
 async def _up(settings: Settings) -> None:
@@ -99,16 +106,22 @@ async def _up(settings: Settings) -> None:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await vectors.close()
-    say("mediamill has stopped; nothing is lost, `mediamill up` goes on where it was.")
+    if is_json():
+        tell(log, "server_stopped")
+    else:
+        say("mediamill has stopped; nothing is lost, `mediamill up` goes on where it was.")
 
 
 def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     """What the server does besides answering."""
+    from mediamill.access.audit import sweep_access_forever
     from mediamill.agents.pi_forget import forget_threads_forever
     from mediamill.app import search_fillers
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
     from mediamill.engine.recovery.sweep import sweep_forever
+    from mediamill.intake.sweep import sweep_intake_forever
+    from mediamill.intake.watch import watch_folders_forever
     from mediamill.libraries.counts import count_forever
     from mediamill.libraries.erase import erase_forever
     from mediamill.libraries.feed import feed_forever
@@ -117,13 +130,22 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.libraries.sweep import sweep_libraries_forever
     from mediamill.search.backfill import fill_forever
     from mediamill.search.feed import feed_forever as embed_forever
+    from mediamill.staging.bucket_sweep import sweep_bucket_forever
     from mediamill.staging.sweep import sweep_staging_forever
+    from mediamill.storage.bucket import BucketStorage
+    from mediamill.storage.choose import storage_of
     from mediamill.videos.sweep import sweep_videos_forever
     from mediamill.videos.upload import Uploads
     from mediamill.videos.upload_sweep import finish_uploads_forever
 
     settings = app.settings
+    storage = storage_of(settings)
+    beside = (
+        [sweep_bucket_forever(app.database, storage, settings)] if isinstance(storage, BucketStorage) else []
+    )
     return [
+        *beside,
+        app.dispatch.run(app.database),
         sweep_forever(app.database, app.engine),
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),
@@ -133,7 +155,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         ),
         sweep_staging_forever(
             app.database,
-            settings.data_folder,
+            storage,
             keep_seconds=settings.staged_keep_hours * 3600,
             failed_keep_seconds=settings.failed_media_keep_hours * 3600,
             every_seconds=settings.janitor_seconds,
@@ -145,6 +167,9 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         erase_forever(app.database),
         count_forever(app.database),
         sweep_libraries_forever(app.database, app.engine, settings),
+        watch_folders_forever(app.database, app.enqueuer, settings),
+        sweep_intake_forever(app.database, settings),
+        sweep_access_forever(app.database, settings.audit_keep_days, settings.janitor_seconds),
         embed_forever(app.database, app.enqueuer, settings),
         fill_forever(app.database, settings.janitor_seconds, search_fillers()),
     ]
@@ -173,7 +198,9 @@ def _make_server(app: App, keeper: BotKeeper, vectors: QueryVectors) -> Server:
     from mediamill.providers.whatsapp.door import add_bridge_door
     from mediamill.ui.pages import add_pages
 
-    api = create_api(app.database, app.engine, app.enqueuer, app.settings, keeper, app.run_watch)
+    api = create_api(
+        app.database, app.engine, app.enqueuer, app.settings, keeper, app.run_watch, app.dispatch
+    )
     api.state.query_vectors = vectors
     add_pages(api, app.database, app.engine, app.settings, keeper)
     add_bridge_door(api, keeper, app.settings)
@@ -209,6 +236,9 @@ async def _until_told_to_stop(supervisor: Supervisor, parts: list[asyncio.Task[N
 def _greet(server: Server, settings: Settings) -> None:
     database = "the database of MEDIAMILL_DATABASE_URL" if settings.database_url else "embedded database"
     count = settings.worker_processes
+    if is_json():
+        tell(log, "server_up", url=server.url, workers=count)
+        return
     say(f"mediamill is up: {server.url}")
     say(
         f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it"

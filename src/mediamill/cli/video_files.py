@@ -102,16 +102,17 @@ def download(
 ) -> None:
     """Copy the file as it was uploaded."""
 
-    async def story(app: App) -> Source:
+    async def story(app: App) -> tuple[Source, Path]:
+        from mediamill.storage.choose import storage_of
         from mediamill.videos.look import find_video
         from mediamill.videos.playback import find_source
 
         async with app.database.connection() as connection:
-            video_id = await find_video(connection, who)
-            return await find_source(connection, app.settings.data_folder, video_id)
+            source = await find_source(connection, await find_video(connection, who))
+        return source, await storage_of(app.settings).find(app.database, source.stored)
 
-    source = run(story)
-    with _open(source, who) as file:
+    source, path = run(story)
+    with _open(path, who) as file:
         if to == Path("-"):
             _copy(file, sys.stdout.buffer)
             return
@@ -121,12 +122,12 @@ def download(
     print_json({"path": target, "bytes": count}) if json else say(f"{target} ({size(count)})")
 
 
-def _open(source: Source, who: str) -> BinaryIO:
+def _open(path: Path, who: str) -> BinaryIO:
     try:
-        return os.fdopen(os.open(source.path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
     except FileNotFoundError:
         raise NotFoundError(
-            f"the file of {who} is not in {source.path.parent.parent.parent}",
+            f"the file of {who} is not in {path.parent.parent.parent}",
             fix="run this where the server runs, or get it from there: /api/videos/…/source",
         ) from None
 

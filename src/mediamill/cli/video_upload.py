@@ -134,27 +134,9 @@ def _tell_sent(sent: Sent, done: UploadedVideo) -> None:
 @contextmanager
 def _upload_bar(sent: Sent) -> Iterator[Progress]:
     """With speed and the time that is left, where somebody looks."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from mediamill.cli.terminal import bytes_bar, one_line
 
-    from mediamill.cli.terminal import console, one_line
-
-    screen = console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(20),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-    with bar:
+    with bytes_bar() as bar:
         task = bar.add_task(one_line(sent.path.name, 20), total=sent.size)
         begun = False
 

@@ -200,9 +200,10 @@ def erase_videos(whos: Whos, yes: Yes = False, json: Json = False) -> None:
     confirm(f"Erase {plural(len(whos), 'video')} with all files, for good?", yes)
 
     async def erase(app: App, connection: Connection, video_id: UUID) -> None:
+        from mediamill.storage.choose import storage_of
         from mediamill.videos.trash import erase_video
 
-        await erase_video(connection, app.settings.data_folder, video_id)
+        await erase_video(connection, storage_of(app.settings), video_id)
 
     _each(whos, erase, "erased", json)
 
@@ -212,9 +213,10 @@ def empty_trash(yes: Yes = False, json: Json = False) -> None:
     confirm("Erase every video in the trash with all files, for good?", yes)
 
     async def story(app: App) -> int:
+        from mediamill.storage.choose import storage_of
         from mediamill.videos.trash import empty_trash
 
-        return await empty_trash(app.database, app.settings.data_folder)
+        return await empty_trash(app.database, storage_of(app.settings))
 
     erased = run(story)
     print_json({"erased": erased}) if json else say(f"{plural(erased, 'video')} erased")

@@ -86,12 +86,13 @@ async def _watch_table(app: App, filters: Filters) -> None:
 
 
 async def _read(connection: Any, filters: Filters, rows: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    from mediamill.engine import watch as reads
+    from mediamill.engine.browse import browse_jobs
+    from mediamill.engine.watch import overview
 
-    running = await reads.list_jobs(connection, state="running", amount=rows, **filters)
-    newest = await reads.list_jobs(connection, amount=rows, **filters)
+    running = (await browse_jobs(connection, state="running", amount=rows, **filters)).jobs
+    newest = (await browse_jobs(connection, amount=rows, **filters)).jobs
     others = [job for job in newest if job["state"] != "running"]
-    return await reads.overview(connection), [*reversed(running), *others][:rows]
+    return await overview(connection), [*reversed(running), *others][:rows]
 
 
 def _draw(figures: dict[str, Any], jobs: list[dict[str, Any]]) -> RenderableType:

@@ -53,7 +53,8 @@ def worker(
         bool,
         typer.Option(
             "--register",
-            help="Get a key from the server, with MEDIAMILL_ADMIN_SECRET, and store it for the next start.",
+            help="Get a key from the server, with MEDIAMILL_ADMIN_SECRET or a MEDIAMILL_TOKEN of the scope worker, and "
+            "store it for the next start.",
         ),
     ] = False,
 ) -> None:
@@ -64,25 +65,32 @@ def worker(
     import uvloop
     from pydantic import SecretStr
 
+    from mediamill.cli.tracing import traced
     from mediamill.engine.flight_log import install
+    from mediamill.logs import name_process
     from mediamill.settings import Settings
     from mediamill.worker.supervisor import follow_supervisor
 
     given = {"server": server, "worker_key": SecretStr(key) if key else None, "worker_name": name}
     settings = Settings().model_copy(update={each: value for each, value in given.items() if value})
-    flight = install(settings.log_level)
+    flight = install(settings.log_level, form=settings.log_format)
+    name_process(process="worker")
+    flight.most, flight.keep_days = settings.flight_dumps, settings.flight_dumps_keep_days
     follow_supervisor()  # it may die while we wait for the database
     plan = _plan(settings, pools, gpu)
     plan.flight = flight
     remote = uvloop.run(_find_remote(settings, plan, register=register))
-    uvloop.run(_work_at(remote, settings, plan) if remote else _work_here(settings, plan))
+    with traced("mediamill-worker", settings.traces_url):
+        uvloop.run(_work_at(remote, settings, plan) if remote else _work_here(settings, plan))
 
 
 def _plan(settings: Settings, pools: str | None, gpu: Gpu) -> WorkerPlan:
+    from mediamill.storage.choose import storage_of
     from mediamill.worker.gpu import find_encoders
     from mediamill.worker.home import WorkerPlan
 
     plan = WorkerPlan(data_folder=settings.data_folder, child_idle_seconds=settings.child_idle_seconds)
+    plan.place = storage_of(settings)
     plan.name = settings.worker_name or plan.name
     plan.pools = tuple(item for item in (pools or settings.worker_pools).replace(" ", "").split(",") if item)
     plan.encoders = () if gpu is Gpu.NO else find_encoders()
@@ -101,7 +109,7 @@ async def _find_remote(settings: Settings, plan: WorkerPlan, *, register: bool) 
         return find_key(settings.data_folder, settings.server, settings.worker_key)
     if settings.server is None:
         raise NoWorkerKeyError("where should this worker be registered?", fix="add --server URL")
-    got = await register_worker(settings.server, settings.admin_secret, plan)
+    got = await register_worker(settings.server, settings.admin_secret, settings.token, plan)
     path = store_key(settings.data_folder, got)
     say(f"registered at {got.server} as {plan.name}; the key is in {path}, `mediamill worker` finds it there")
     return got
@@ -129,6 +137,6 @@ async def _work_here(settings: Settings, plan: WorkerPlan) -> None:
     from mediamill.worker.loop import Worker
 
     async with open_app(settings, name="mediamill worker", wait_seconds=math.inf, keep=True) as app:
-        working = Worker(LocalHome(app.database, app.engine, plan), app.engine, plan)
+        working = Worker(LocalHome(app.database, app.engine, plan, app.dispatch), app.engine, plan)
         working.obey_signals()
         await working.run()

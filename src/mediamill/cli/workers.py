@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mediamill.cli.options import Json, examples
 from mediamill.cli.session import run
-from mediamill.cli.terminal import ago, one_line, plural, print_json, print_table, say, styled, warn
+from mediamill.cli.terminal import (
+    ago,
+    clock,
+    one_line,
+    plural,
+    print_json,
+    print_table,
+    say,
+    size,
+    styled,
+    warn,
+)
 from mediamill.engine.model import Command
 from mediamill.errors import InvalidError
 
@@ -82,10 +94,54 @@ def shutdown(who: Who = None, all_: AllWorkers = False, json: Json = False) -> N
     _command(who, all_, json, Command.SHUTDOWN)
 
 
-@app.command("dump", epilog=examples("mediamill workers dump 3"))
+@app.command("dump", epilog=examples("mediamill workers dump 3", "mediamill workers dump --all"))
 def dump(who: Who = None, all_: AllWorkers = False, json: Json = False) -> None:
-    """Let workers write their last log entries to logs/forensics."""
+    """Let workers write their flight log: their last log entries, to logs/forensics there, and a copy home."""
     _command(who, all_, json, Command.FORENSIC_DUMP)
+    if not json:
+        say("`mediamill workers dumps` lists what has come")
+
+
+@app.command("dumps", epilog=examples("mediamill workers dumps", "mediamill workers dumps 12 | less"))
+def dumps(
+    id_: Annotated[
+        int | None, typer.Argument(metavar="ID", help="Print this one.", show_default=False, min=1)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Flight logs that workers have written, here and on other machines; or the text of one."""
+
+    async def story(opened: App) -> Any:
+        from mediamill.engine import flight_dumps
+
+        async with opened.database.connection() as connection:
+            if id_ is None:
+                return await flight_dumps.list_dumps(connection)
+            return await flight_dumps.read_dump(connection, id_)
+
+    found = run(story)
+    if id_ is not None:
+        from mediamill.engine.flight_dumps import unpack
+
+        for piece in unpack(found[1]):
+            sys.stdout.buffer.write(piece)
+    elif json:
+        print_json(found)
+    else:
+        print_table(
+            (">id", "~worker", ">worker id", "taken", ">size"),
+            [
+                [
+                    each["id"],
+                    each["worker_name"],
+                    each["worker_id"],
+                    clock(each["taken_at"]),
+                    size(each["bytes"]),
+                ]
+                for each in found
+            ],
+            "no flight logs; `mediamill workers dump WORKER` asks for one",
+        )
 
 
 @app.command("disable", epilog=examples("mediamill workers disable gpu-1"))

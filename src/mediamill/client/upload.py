@@ -18,7 +18,7 @@ from mediamill.media.peek import open_regular
 
 UPLOADS = "/api/uploads"
 TUS = {"Tus-Resumable": "1.0.0"}
-CHUNK_BYTES = 128 << 20  # of one request; each is on the server's disk before the next one begins
+CHUNK_BYTES = 1 << 30  # of one request; each is on the server's disk before the next one begins
 PIECE_BYTES = 1 << 18
 ENDS_BYTES = 1 << 16  # of the file's beginning and end go into its fingerprint
 MOST_BEGINNINGS = 3
@@ -82,8 +82,10 @@ class Chunk:
                 piece = file.read(min(PIECE_BYTES, end - sent))
                 if not piece:
                     raise VideoChangedError(f"{self.file.path.name} got shorter while it was sent")
-                yield piece
                 sent += len(piece)
+                if sent == end:
+                    self.file.check(file.fileno())  # before it counts as sent
+                yield piece
                 if self.progress:
                     self.progress(sent, self.file.size)
 

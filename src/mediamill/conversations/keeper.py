@@ -28,6 +28,8 @@ from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
 from mediamill.staging.quota import StagingRoom
+from mediamill.staging.shared import shared_bytes
+from mediamill.storage.choose import storage_of
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class BotKeeper:
         answerers: AnswererSource,
     ) -> None:
         self._database, self._engine, self._enqueuer, self._settings = database, engine, enqueuer, settings
-        self.room = StagingRoom(settings.data_folder)
+        self.room = StagingRoom(settings.data_folder, shared_bytes(database, storage_of(settings)))
         self._factories, self._answerers = factories, answerers
         self._locks = SessionLocks(database, BOT_LOCKS, "mediamill bots")
         self._running: dict[str, tuple[RunningBot, Version]] = {}

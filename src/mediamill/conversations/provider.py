@@ -45,4 +45,23 @@ class Provider(Protocol):
         """Send a text; the network's id of it. The same send_id again sends nothing new. NotConnectedError: later."""
 
 
+class BrokenProvider:
+    """Stands in for one that could not be made: it says why, and waits for better days."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def start(self) -> None:
+        """See Provider."""
+        raise NotConnectedError(self._reason)
+
+    async def stop(self) -> None:
+        """See Provider."""
+
+    async def send(self, recipient: str, text: str, send_id: str) -> str:
+        """See Provider."""
+        del recipient, text, send_id
+        raise NotConnectedError(self._reason)
+
+
 ProviderFactory = Callable[[BotContext], Provider]

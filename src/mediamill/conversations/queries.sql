@@ -203,6 +203,20 @@ where subject_id = any (:guids::text[]) and kind = 'message.process';
 -- name: add_reply!
 insert into replies (bot_id, provider_name, correspondent_id, message_id, told)
 values (:bot_id, :provider_name, :correspondent_id, :message_id, :told)
+on conflict (bot_id, provider_name, correspondent_id, message_id) do update set told = excluded.told
+where replies.state = 'failed' and replies.answer is null; -- noted by a restore, before its text was known
+
+-- name: stop_open_replies!
+-- Of a backup that is restored: what was due then has most likely been answered since. It fails, and can be asked for.
+update replies set state = 'failed', error = :error, ended_at = now() where state in ('due', 'written');
+
+-- name: stop_coming_replies!
+-- The same for messages that were still on their way to being answered.
+insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, error, ended_at)
+select a.bot_id, a.provider_name, a.correspondent_id, a.id, coalesce(a.message ->> 'content', ''), 'failed', :error, now()
+from arrivals a join bots b on b.id = a.bot_id
+where a.state <> 'stored' and a.message ->> 'source' = 'user' and coalesce(b.config #>> '{reply,by}', 'none') <> 'none'
+    and (a.message ->> 'group' is null or (b.config #>> '{reply,groups}')::boolean)
 on conflict (bot_id, provider_name, correspondent_id, message_id) do nothing;
 
 -- name: open_replies

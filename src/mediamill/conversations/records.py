@@ -16,6 +16,9 @@ from mediamill.conversations.store import queries
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob
+from mediamill.staging.shared import name_staged, send_staged
+from mediamill.storage.choose import Place
+from mediamill.storage.contract import Sent, StorageAwayError
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +29,15 @@ Found = TypeVar("Found")
 class DatabaseRecords:
     """Of one bot on one provider."""
 
-    def __init__(self, database: Database, enqueuer: Enqueuer, bot_id: str, provider_name: str) -> None:
-        self._database, self._enqueuer = database, enqueuer
+    def __init__(
+        self,
+        database: Database,
+        enqueuer: Enqueuer,
+        bot_id: str,
+        provider_name: str,
+        place: Place | None = None,
+    ) -> None:
+        self._database, self._enqueuer, self._place = database, enqueuer, place
         self._bot: dict[str, str] = {"bot_id": bot_id, "provider_name": provider_name}
 
     async def last_id(self, correspondent_id: str) -> int:
@@ -43,11 +53,12 @@ class DatabaseRecords:
         return await _insist(ask)
 
     async def accept(self, correspondent_id: str, message: Message, media: Media | None) -> Message | None:
-        """See Records. Asking again harms nothing."""
+        """See Records. Asking again harms nothing. A staged file is where every worker finds it before its job is."""
+        sent = await self._send(media)
 
         async def ask() -> Message | None:
             async with self._database.transaction() as connection:
-                return await self._accept(connection, correspondent_id, message, media)
+                return await self._accept(connection, correspondent_id, message, media, sent)
 
         try:
             return await _insist(ask)
@@ -56,8 +67,21 @@ class DatabaseRecords:
                 raise BadGuidError("this media_processing_id belongs to another message") from error
             raise IdTakenError from error
 
+    async def _send(self, media: Media | None) -> Sent | None:
+        if media is None or self._place is None:
+            return None
+        try:
+            return await send_staged(self._place, media.guid)
+        except StorageAwayError as error:
+            raise UncertainError(error.message, fix="send it again; it is taken once") from error
+
     async def _accept(
-        self, connection: Connection, correspondent_id: str, message: Message, media: Media | None
+        self,
+        connection: Connection,
+        correspondent_id: str,
+        message: Message,
+        media: Media | None,
+        sent: Sent | None,
     ) -> Message | None:
         added = await queries.accept.value(
             connection,
@@ -78,6 +102,8 @@ class DatabaseRecords:
             return earlier
         if media is not None:
             await self._enqueuer.enqueue_job(connection, self._job(correspondent_id, message, media))
+            if sent is not None and self._place is not None:
+                await name_staged(connection, self._place, media.guid, sent)
         return None
 
     async def find(self, correspondent_id: str, provider_message_id: str) -> Message | None:

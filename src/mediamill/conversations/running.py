@@ -13,7 +13,7 @@ from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.ingest import IngestionService
 from mediamill.conversations.model import Message, owner_of
-from mediamill.conversations.provider import BotContext, Provider, ProviderFactory
+from mediamill.conversations.provider import BotContext, BrokenProvider, Provider, ProviderFactory
 from mediamill.conversations.records import DatabaseRecords
 from mediamill.conversations.reply import Answerer, Line, ReplyService
 from mediamill.conversations.store import queries
@@ -22,6 +22,7 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.hold import release_owner
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
+from mediamill.storage.choose import storage_of
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,10 @@ class RunningBot:
         self._database = database
         self.queues = {
             name: BotQueuesManager(
-                bot_id, name, DatabaseRecords(database, enqueuer, bot_id, name), config.queue_limits
+                bot_id,
+                name,
+                DatabaseRecords(database, enqueuer, bot_id, name, storage_of(settings)),
+                config.queue_limits,
             )
             for name in config.providers
         }
@@ -71,7 +75,7 @@ class RunningBot:
     ) -> None:
         """What was in memory comes back, then jobs are released, then the chat networks are let in."""
         for name in self.config.providers:
-            self.providers[name] = factories[name](self._context(name, quota_gb))
+            self.providers[name] = self._make_provider(name, factories.get(name), quota_gb)
         self._begin_replies(answerer(self.config.reply))
         async with self._database.transaction() as connection:
             if not await queries.lock_bot.value(connection, id=self.bot_id):
@@ -85,6 +89,16 @@ class RunningBot:
             await self._start_provider(name, provider)
         if self._replies is not None:
             await self._replies.resume()
+
+    def _make_provider(self, name: str, factory: ProviderFactory | None, quota_gb: float) -> Provider:
+        """One that cannot be made says so when it is started, and keeps the bot from no other."""
+        if factory is None:
+            return BrokenProvider(f"no chat network {name} is installed here")
+        try:
+            return factory(self._context(name, quota_gb))
+        except Exception as error:
+            log.exception("bot %s: provider %s cannot be made", self.bot_id, name)
+            return BrokenProvider(str(error) or type(error).__name__)
 
     def _restore(self, row: Record) -> None:
         queue = self.queues.get(row["provider_name"])

@@ -38,6 +38,15 @@ def share(lock: int) -> None:
     fcntl.flock(lock, fcntl.LOCK_SH)
 
 
+def try_share(lock: int) -> bool:
+    """Hold the lock together with others, if nobody holds it alone."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def try_exclusive(lock: int) -> bool:
     """Hold the lock alone, if nobody else holds it. When refused, a shared lock held before is lost."""
     try:

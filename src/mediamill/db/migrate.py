@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from mediamill.db.connection import connect
+from mediamill.errors import ConflictError
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 0x6D65646961  # "media": the advisory lock of everything that changes the schema
 HEAD = "head"
+
+
+class SchemaNewerError(ConflictError):
+    """The schema is that of a newer mediamill."""
+
+    code = "schema_newer"
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -35,6 +42,15 @@ def newest_revision() -> str:
     return max(path.name.split("_")[0] for path in (FOLDER / "versions").glob("[0-9]*_*.py"))
 
 
+def check_known(revision: str, what: str = "the database") -> None:
+    """Refuse what a newer mediamill has made: this one cannot know what is in it."""
+    if revision > newest_revision():
+        raise SchemaNewerError(
+            f"{what} has schema {revision}, newer than this mediamill ({newest_revision()})",
+            fix="install the newer mediamill; an older one cannot use it",
+        )
+
+
 async def schema_revision(url: str) -> str | None:
     """The revision that the database has; None for one without any schema of ours."""
     connection = await connect(url, name="mediamill migrate")
@@ -49,7 +65,10 @@ async def schema_revision(url: str) -> str | None:
 
 async def upgrade(url: str, revision: str = HEAD) -> None:
     """Bring the schema up to a revision."""
-    if revision == HEAD and await schema_revision(url) == newest_revision():
+    found = await schema_revision(url)
+    if found is not None:
+        check_known(found)
+    if revision == HEAD and found == newest_revision():
         return
     from alembic import command
 

@@ -34,12 +34,23 @@ class Listener:
         on_connected: Connected | None = None,
     ) -> None:
         self._url = url
-        self._channels = channels
+        self._channels = frozenset(channels)
         self._heard = heard
         self._name = name
         self._on_connected = on_connected
         self._task: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()
         self.connected = asyncio.Event()
+
+    @property
+    def is_running(self) -> bool:
+        """Has it begun, and not ended with an error of `on_connected`?"""
+        return self._task is not None and not self._task.done()
+
+    def set_channels(self, channels: Sequence[str]) -> None:
+        """Listen on these from soon on. New ones are followed by `heard("", "")`, too."""
+        self._channels = frozenset(channels)
+        self._stirred.set()
 
     async def start(self) -> None:
         """Begin; returns once the first session stands."""
@@ -76,20 +87,30 @@ class Listener:
 
     async def _listen_once(self) -> None:
         connection = await connect(self._url, name=self._name)
-        lost = asyncio.Event()
         try:
-            connection.add_termination_listener(lambda _: lost.set())
-            for channel in self._channels:
-                await connection.add_listener(channel, self._on_notification)
+            connection.add_termination_listener(lambda _: self._stirred.set())
+            heard_on = await self._follow_channels(connection, frozenset())
             if self._on_connected is not None:
                 await self._on_connected(connection)
             self.connected.set()
             self._heard("", "")
-            while not lost.is_set():
-                if not await wait_at_most(lost, 10):
+            while not connection.is_closed():
+                if heard_on != self._channels:
+                    heard_on = await self._follow_channels(connection, heard_on)
+                    self._heard("", "")
+                elif not await wait_at_most(self._stirred, 10):
                     await connection.fetchval("select 1", timeout=10)
+                self._stirred.clear()
         finally:
             connection.terminate()
+
+    async def _follow_channels(self, connection: RawConnection, heard_on: frozenset[str]) -> frozenset[str]:
+        wanted = self._channels
+        for channel in wanted - heard_on:
+            await connection.add_listener(channel, self._on_notification)
+        for channel in heard_on - wanted:
+            await connection.remove_listener(channel, self._on_notification)
+        return wanted
 
     def _on_notification(self, _connection: Connection, _pid: int, channel: str, payload: object) -> None:
         self._heard(channel, str(payload))

@@ -7,13 +7,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _TITLES = {
+    "test": "A test: alerts arrive here",
     "stale_job_recovered": "Stale jobs recovered",
     "job_max_retries_exceeded": "A job used up its attempts",
     "job_failed_pattern": "The same thing fails again and again",
     "worker_startup": "A worker started",
     "worker_shutdown": "A worker stopped",
 }
-_COLOURS = {"worker_startup": 0x2E7D32, "worker_shutdown": 0x546E7A, "stale_job_recovered": 0xEF6C00}
+_COLOURS = {
+    "test": 0x2E7D32,
+    "worker_startup": 0x2E7D32,
+    "worker_shutdown": 0x546E7A,
+    "stale_job_recovered": 0xEF6C00,
+}
 _RED = 0xC62828
 _FIELDS = 10
 _VALUE_CHARACTERS = 300

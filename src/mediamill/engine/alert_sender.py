@@ -24,6 +24,7 @@ from mediamill.engine.alert_address import Resolve, Target, find_targets
 from mediamill.engine.alert_bodies import alert_body
 from mediamill.engine.model import backoff_seconds
 from mediamill.errors import InvalidError
+from mediamill.logs import tell
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -83,13 +84,30 @@ async def send_waiting(database: Database, settings: Settings, *, resolve: Resol
         sent += await _try_alert(database, settings, row, resolve)
 
 
+async def send_test(database: Database, settings: Settings, *, resolve: Resolve | None = None) -> str | None:
+    """A test alert, tried once; what was wrong, or None."""
+    async with database.connection() as connection:
+        row = await store.alerts.insert_test.row(connection)
+    assert row is not None
+    wrong: str | None = None
+    try:
+        await _post_in_time(settings, row, resolve)
+    except Exception as error:
+        wrong = _reason(error, settings)
+    async with database.connection() as connection:
+        if wrong is None:
+            await store.alerts.mark_sent.run(connection, id=row["id"])
+        else:
+            await store.alerts.give_up.run(connection, id=row["id"], error=wrong)
+    return wrong
+
+
 async def _try_alert(database: Database, settings: Settings, row: Record, resolve: Resolve | None) -> bool:
     """One try, and what came of it; whatever the webhook does, it ends here."""
     try:
-        async with asyncio.timeout(settings.alert_timeout_seconds):
-            await _post(settings, row, resolve)
+        await _post_in_time(settings, row, resolve)
     except InvalidError as error:
-        log.error("alert %d (%s) cannot be sent: %s", row["id"], row["type"], error)
+        tell(log, "alert_refused", **_who(row), reason=str(error))
         async with database.connection() as connection:
             await store.alerts.give_up.run(connection, id=row["id"], error=str(error))
         return False
@@ -98,6 +116,7 @@ async def _try_alert(database: Database, settings: Settings, row: Record, resolv
         return False
     async with database.connection() as connection:
         await store.alerts.mark_sent.run(connection, id=row["id"])
+    tell(log, "alert_sent", **_who(row))
     return True
 
 
@@ -105,12 +124,17 @@ async def _note_failure(database: Database, row: Record, error: str) -> None:
     tries = row["tries"] + 1
     async with database.connection() as connection:
         if tries >= MOST_TRIES:
-            log.error("alert %d (%s) is given up after %d tries: %s", row["id"], row["type"], tries, error)
+            tell(log, "alert_given_up", **_who(row), tries=tries, reason=error)
             await store.alerts.give_up.run(connection, id=row["id"], error=error)
             return
         wait = backoff_seconds(tries, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        log.warning("alert %d (%s) did not arrive, next try in %g s: %s", row["id"], row["type"], wait, error)
+        tell(log, "alert_failed", **_who(row), seconds=wait, reason=error)
         await store.alerts.mark_failed.run(connection, id=row["id"], error=error, wait_seconds=wait)
+
+
+async def _post_in_time(settings: Settings, row: Record, resolve: Resolve | None) -> None:
+    async with asyncio.timeout(settings.alert_timeout_seconds):
+        await _post(settings, row, resolve)
 
 
 async def _post(settings: Settings, row: Record, resolve: Resolve | None) -> None:
@@ -184,6 +208,10 @@ def make_signer(secret: str) -> Any:
             "MEDIAMILL_ALERT_WEBHOOK_SECRET is not a secret of the Standard Webhooks scheme",
             fix="make one: whsec_ followed by 32 random bytes in base64 (openssl rand -base64 32)",
         ) from None
+
+
+def _who(row: Record) -> dict[str, Any]:
+    return {"alert_id": row["id"], "type": row["type"]}
 
 
 def _reason(error: Exception, settings: Settings) -> str:

@@ -31,6 +31,11 @@ async def raise_alert(connection: Connection, engine: Engine, type_: AlertType, 
     return raised is not None
 
 
+async def list_alerts(connection: Connection, amount: int = 50) -> list[dict[str, Any]]:
+    """Newest first; those that have arrived are kept for seven days."""
+    return [store.plain(row) for row in await store.alerts.list_alerts.rows(connection, amount=amount)]
+
+
 async def alert_of_failure(
     connection: Connection, engine: Engine, row: Record, *, exhausted: bool, dead: bool
 ) -> None:

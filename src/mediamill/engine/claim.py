@@ -12,7 +12,7 @@ import traceback
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mediamill.db.connection import LOST, Connection, Database, RawConnection, connect
+from mediamill.db.connection import ASK_AGAIN, Connection, Database, RawConnection, connect
 from mediamill.engine import store
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
@@ -98,7 +98,7 @@ class Claimer:
             async with connection.transaction():
                 await self._tell(connection, jobs)
             return jobs
-        except LOST:
+        except ASK_AGAIN:
             raise
         except Exception as error:
             if len(jobs) == 1:
@@ -111,7 +111,7 @@ class Claimer:
         try:
             async with connection.transaction():
                 await fail_job(connection, Engine(self.kinds), job, failure, pool)
-        except LOST:
+        except ASK_AGAIN:
             raise
         except Exception:  # a subject that refuses everything: the job moves without it
             await fail_job(connection, Engine(), job, failure, pool)

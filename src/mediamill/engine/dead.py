@@ -1,9 +1,8 @@
-"""The dead letter: list, show, requeue, purge. And the same for jobs that still wait."""
+"""The dead letter: requeue, purge. And the same for jobs that still wait."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
@@ -27,30 +26,23 @@ class OutdatedJobError(ConflictError):
     code = "outdated_job"
 
 
-async def list_dead(
+async def requeue_dead(
     connection: Connection,
+    engine: Engine,
+    ids: Sequence[int] | None,
     *,
     kind: str | None = None,
     owner: str | None = None,
+    pool: str | None = None,
     reason: str | None = None,
-    before: int | None = None,
-    amount: int = 50,
-) -> list[dict[str, Any]]:
-    """Dead jobs, newest first."""
-    rows = await store.watch.list_dead.rows(
-        connection, kind=kind, owner=owner, reason=reason, before=before, amount=amount
-    )
-    return [store.plain(row) for row in rows]
-
-
-async def requeue_dead(
-    connection: Connection, engine: Engine, ids: Sequence[int] | None, *, kind: str | None = None
 ) -> list[int]:
-    """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all (of a kind).
+    """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all that the filters let by.
 
     What its subject does not want any more stays dead; if that is all there is, OutdatedJobError says so.
     """
-    rows = await store.watch.lock_dead.rows(connection, ids=ids, kind=kind, amount=ALL)
+    rows = await store.watch.lock_dead.rows(
+        connection, ids=ids, kind=kind, owner=owner, pool=pool, reason=reason, amount=ALL
+    )
     jobs = [store.moved(row, reason="requeued") for row in rows]
     wanted = await _wanted(connection, engine, jobs)
     if jobs and not wanted:
@@ -75,10 +67,18 @@ async def _wanted(connection: Connection, engine: Engine, jobs: Sequence[Moved])
 
 
 async def purge_dead(
-    connection: Connection, ids: Sequence[int] | None, *, kind: str | None = None
+    connection: Connection,
+    ids: Sequence[int] | None,
+    *,
+    kind: str | None = None,
+    owner: str | None = None,
+    pool: str | None = None,
+    reason: str | None = None,
 ) -> list[int]:
-    """Forget dead jobs for good; the ids."""
-    rows = await store.watch.lock_dead.rows(connection, ids=ids, kind=kind, amount=ALL)
+    """Forget dead jobs for good; the ids. None for `ids`: all that the filters let by."""
+    rows = await store.watch.lock_dead.rows(
+        connection, ids=ids, kind=kind, owner=owner, pool=pool, reason=reason, amount=ALL
+    )
     gone = await store.watch.purge_dead.rows(connection, ids=[row["id"] for row in rows])
     return [row["id"] for row in gone]
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from asyncpg import DeadlockDetectedError, Record, SerializationError
 
+from mediamill import traces
 from mediamill.clock import wait_at_most
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.notify import Listener
@@ -20,6 +21,7 @@ from mediamill.engine.model import Moved, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 from mediamill.errors import RetryLaterError
+from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,8 @@ async def deliver_results(database: Database, engine: Engine) -> int:
 async def reap_results(connection: Connection, owners: Sequence[str], batch: int = BATCH) -> list[Moved]:
     """The results of these owners, taken for good: whoever asks again, or at the same time, finds none."""
     rows = await store.jobs.lock_results_of_owners.rows(connection, owners=owners, batch=batch)
-    await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
+    with traces.spans("deliver", [row["trace"] for row in rows]):
+        await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
     return [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
 
 
@@ -56,8 +59,9 @@ async def _deliver(connection: Connection, engine: Engine, batch: int) -> int:
 
 async def _hand_over(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
     results = [store.moved(row, result=json.loads(row["result"] or "null")) for row in rows]
-    await call_hooks(connection, engine.kinds, "deliver", results)
-    await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
+    with traces.spans("deliver", [row["trace"] for row in rows]):
+        await call_hooks(connection, engine.kinds, "deliver", results)
+        await store.jobs.finish_delivered.run(connection, ids=[row["id"] for row in rows])
 
 
 async def _deliver_singly(database: Database, engine: Engine) -> int:
@@ -80,7 +84,7 @@ async def _deliver_singly(database: Database, engine: Engine) -> int:
             except LOST:
                 raise
             except (RetryLaterError, DeadlockDetectedError, SerializationError) as error:
-                log.warning("the result of job %d is delivered later: %s", rows[0]["id"], error)
+                tell(log, "delivery_put_off", job_id=rows[0]["id"], owner=rows[0]["owner"], reason=str(error))
                 later.append(rows[0]["id"])
             except Exception as error:
                 failure = replace(failure_of(error, traceback.format_exc()), permanent=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mediamill import traces
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.kinds import Kinds
@@ -48,6 +49,12 @@ class Enqueuer:
 
     async def enqueue_jobs(self, connection: Connection, jobs: Sequence[NewJob]) -> list[int]:
         """Many jobs, their ids in the same order. Equal ones but for subject and payload go in one statement."""
+        if not jobs:
+            return []
+        with traces.span("enqueue", kind="producer", jobs=len(jobs), job_kind=jobs[0].kind):
+            return await self._enqueue(connection, jobs)
+
+    async def _enqueue(self, connection: Connection, jobs: Sequence[NewJob]) -> list[int]:
         ids: list[int] = [0] * len(jobs)
         groups: dict[tuple[Any, ...], list[int]] = {}
         for position, job in enumerate(jobs):
@@ -101,6 +108,7 @@ class Enqueuer:
             "priority": int(job.priority),
             "max_attempts": job.max_attempts,
             "run_after": job.run_after,
+            "trace": traces.traceparent(),
         }
 
     def _payload(self, job: NewJob) -> str:

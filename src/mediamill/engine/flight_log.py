@@ -14,11 +14,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mediamill.logs import make_console, tell
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ ENTRIES = 50_000
 ENTRY_CHARACTERS = 10_000
 CRASH_DUMP_SECONDS = 60.0  # a fault that repeats itself fills no disk
 
-_LOGGERS = ("mediamill", "asyncio")
+_LOGGERS = ("mediamill", "asyncio", "uvicorn", "opentelemetry")
 _LASTING = frozenset({str, int, float, bool, type(None)})
 _tracebacks = logging.Formatter()
 _installed: list[logging.Handler] = []
@@ -59,9 +61,10 @@ class Entry(NamedTuple):
 class FlightLog(logging.Handler):
     """Keeps the last entries of every level. Any thread may log while another dumps."""
 
-    def __init__(self, entries: int = ENTRIES) -> None:
+    def __init__(self, entries: int = ENTRIES, *, most: int = 50, keep_days: float = 30) -> None:
         super().__init__(logging.DEBUG)
         self._entries: deque[Entry] = deque(maxlen=entries)
+        self.most, self.keep_days = most, keep_days  # dumps in one folder
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep it."""
@@ -85,7 +88,7 @@ class FlightLog(logging.Handler):
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         who = re.sub(r"[^\w.-]", "_", str(worker_id))
         name = f"{who}_{stamp}.log"
-        target = folder / "logs" / "forensics" / name
+        target = forensics(folder) / name
         part = target.with_name(f"{name}.part")
         entries = self.entries()
         try:
@@ -96,12 +99,34 @@ class FlightLog(logging.Handler):
             log.error("the flight log could not be written to %s: %s", target, error)
             _remove(part)
             return None
-        log.warning("the flight log, %d entries, is in %s", len(entries), target)
+        tell(log, "flight_log_written", entries=len(entries), path=str(target))
+        self._forget_old(target.parent)
         return target
+
+    def _forget_old(self, folder: Path) -> None:
+        oldest = time.time() - self.keep_days * 86_400
+        for number, path in enumerate(latest_dumps(folder), 1):
+            if number > self.most or path.stat().st_mtime < oldest:
+                _remove(path)
+
+
+def forensics(folder: Path) -> Path:
+    """Where the dumps are, below the data folder."""
+    return folder / "logs" / "forensics"
+
+
+def latest_dumps(folder: Path) -> list[Path]:
+    """The dumps in a folder, the latest first: each name ends with its time."""
+    found = list(folder.glob("*.log")) if folder.is_dir() else []
+    return sorted(found, key=lambda path: path.name.rpartition("_")[2], reverse=True)
 
 
 def install(
-    level: int | str = "INFO", *, console: logging.Handler | None = None, entries: int = ENTRIES
+    level: int | str = "INFO",
+    *,
+    form: str = "plain",
+    console: logging.Handler | None = None,
+    entries: int = ENTRIES,
 ) -> FlightLog:
     """Everything of mediamill goes to the flight log, what is at least of this level also to the console.
 
@@ -109,7 +134,7 @@ def install(
     """
     uninstall()
     flight = FlightLog(entries)
-    shown = console or _make_console()
+    shown = console or make_console(form)
     shown.setLevel(level)
     for logger in map(logging.getLogger, _LOGGERS):
         logger.addHandler(flight)
@@ -139,6 +164,7 @@ class _CrashDump:
     flight: FlightLog
     folder: Path
     worker_id: int | str
+    told: Callable[[Path], None] | None = None
     last: float | None = None
 
     def note(self, error: BaseException | None, where: str) -> None:
@@ -148,7 +174,9 @@ class _CrashDump:
         now = time.monotonic()
         if self.last is None or now - self.last >= CRASH_DUMP_SECONDS:
             self.last = now
-            self.flight.dump(self.folder, self.worker_id)
+            path = self.flight.dump(self.folder, self.worker_id)
+            if path is not None and self.told is not None:
+                self.told(path)
 
     def _keep(self, error: BaseException | None, where: str) -> None:
         """In the flight log alone: the hook that stood here before shows it to people."""
@@ -163,9 +191,10 @@ def dump_on_crash(
     folder: Path,
     worker_id: int | str,
     loop: asyncio.AbstractEventLoop | None = None,
+    told: Callable[[Path], None] | None = None,
 ) -> None:
-    """Dump when an exception reaches the top of the process, of a thread, or of the event loop."""
-    crash = _CrashDump(flight, folder, worker_id)
+    """Dump when an exception reaches the top of the process, of a thread, or of the event loop; `told` of each file."""
+    crash = _CrashDump(flight, folder, worker_id, told)
     before, before_thread = sys.excepthook, threading.excepthook
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -193,12 +222,6 @@ def _watch_loop(loop: asyncio.AbstractEventLoop, crash: _CrashDump) -> None:
         crash.note(context.get("exception"), f"the event loop: {context.get('message')}")
 
     loop.set_exception_handler(on_loop_exception)
-
-
-def _make_console() -> logging.Handler:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
-    return handler
 
 
 def _lasts(args: Any) -> bool:

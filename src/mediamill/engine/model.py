@@ -15,6 +15,14 @@ SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
 STALE_REQUEUED = "stale_processing_requeued"
+DEAD_REASONS = (
+    "abandoned",
+    "delivery_failed",
+    "hook_failed",
+    MAX_ATTEMPTS_EXHAUSTED,
+    "no_retry",
+    "permanent",
+)
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
@@ -139,7 +147,7 @@ class Claim:
 
 @dataclass(slots=True)
 class ClaimedJob:
-    """A job in a worker's hands. `payload` is JSON text until somebody wants it."""
+    """A job in a worker's hands. `payload` is JSON text until somebody wants it; `trace`: what it belongs to."""
 
     id: int
     token: int
@@ -153,6 +161,7 @@ class ClaimedJob:
     max_attempts: int
     payload_json: str
     checkpoint_json: str | None
+    trace: str | None = None
 
     @property
     def claim(self) -> Claim:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.errors import InvalidError
+
+
+class Fault(str):
+    """What is wrong, in words; `field` is the setting that it is about, for a form to show it there."""
+
+    field: str | None
+
+    def __new__(cls, text: str, field: str | None = None) -> Self:
+        """A text that knows its place."""
+        fault = super().__new__(cls, text)
+        fault.field = field
+        return fault
 
 
 class PoolInvalidError(InvalidError):
@@ -16,7 +28,7 @@ class PoolInvalidError(InvalidError):
 
     code = "pool_invalid"
 
-    def __init__(self, faults: Sequence[str]) -> None:
+    def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = list(faults)
         super().__init__(
             "; ".join(faults), fix="nothing was changed; correct the definition and set it again"
@@ -75,61 +87,64 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-def read_pool(given: Mapping[str, Any]) -> tuple[Pool | None, list[str]]:
+def read_pool(given: Mapping[str, Any]) -> tuple[Pool | None, list[Fault]]:
     """A definition from JSON: the pool, or every fault in it."""
     name = str(given.get("name", "")) or "?"
-    faults = [f"pool {name}: {fault}" for fault in _faults(given)]
+    faults = [Fault(f"pool {name}: {fault}", fault.field) for fault in _faults(given)]
     if faults:
         return None, faults
     values = {key: value for key, value in given.items() if key != "matches"}
     return Pool(**values, matches=tuple(given.get("matches", ()))), []
 
 
-def _faults(given: Mapping[str, Any]) -> list[str]:
+def _faults(given: Mapping[str, Any]) -> list[Fault]:
     known = {field.name for field in fields(Pool)}
     faults = [
-        f"there is no setting {key!r}; there are {', '.join(sorted(known))}"
+        Fault(f"there is no setting {key!r}; there are {', '.join(sorted(known))}")
         for key in given
         if key not in known
     ]
     if not given.get("name") or not isinstance(given["name"], str):
-        faults.append("name is missing")
+        faults.append(Fault("name is missing", "name"))
     matches = given.get("matches", [])
     if not isinstance(matches, list | tuple) or not all(isinstance(item, str) and item for item in matches):
-        faults.append("matches must be a list of mime types and job kinds, empty for the catch-all")
+        text = "matches must be a list of mime types and job kinds, empty for the catch-all"
+        faults.append(Fault(text, "matches"))
     for key, types in _TYPES.items():
         if key in given and (
             not isinstance(given[key], types) or (isinstance(given[key], bool) and bool not in types)
         ):
-            faults.append(f"{key} must be {' or '.join(kind.__name__ for kind in types)}, not {given[key]!r}")
+            named = " or ".join(kind.__name__ for kind in types)
+            faults.append(Fault(f"{key} must be {named}, not {given[key]!r}", key))
         elif key in given and key in _RANGES and not _RANGES[key][0] <= given[key] <= _RANGES[key][1]:
-            faults.append(
-                f"{key} must be between {_RANGES[key][0]:g} and {_RANGES[key][1]:g}, not {given[key]!r}"
-            )
+            low, high = _RANGES[key]
+            faults.append(Fault(f"{key} must be between {low:g} and {high:g}, not {given[key]!r}", key))
     return faults
 
 
-def judge_pools(pools: Sequence[Pool], processors: Collection[str]) -> list[str]:
+def judge_pools(pools: Sequence[Pool], processors: Collection[str]) -> list[Fault]:
     """Every fault of a whole set of pools."""
     faults = []
     catch_all = [pool.name for pool in pools if not pool.matches]
     if not catch_all:
-        faults.append("no pool is the catch-all: exactly one must have matches []")
+        faults.append(Fault("no pool is the catch-all: exactly one must have matches []", "matches"))
     if len(catch_all) > 1:
-        faults.append(f"more than one catch-all: {', '.join(catch_all)}; exactly one may have matches []")
+        text = f"more than one catch-all: {', '.join(catch_all)}; exactly one may have matches []"
+        faults.append(Fault(text, "matches"))
     names = [pool.name for pool in pools]
     faults += [
-        f"two pools are named {name}" for name in sorted({name for name in names if names.count(name) > 1})
+        Fault(f"two pools are named {name}", "name")
+        for name in sorted({name for name in names if names.count(name) > 1})
     ]
     taken: dict[str, str] = {}
     for pool in pools:
         for match in pool.matches:
             if taken.setdefault(match, pool.name) != pool.name:
-                faults.append(f"{match} is matched by {taken[match]} and by {pool.name}")
+                faults.append(Fault(f"{match} is matched by {taken[match]} and by {pool.name}", "matches"))
         if pool.processor is not None and pool.processor not in processors:
-            faults.append(
-                f"pool {pool.name}: there is no processor {pool.processor!r}; there are {', '.join(sorted(processors))}"
-            )
+            known = ", ".join(sorted(processors))
+            text = f"pool {pool.name}: there is no processor {pool.processor!r}; there are {known}"
+            faults.append(Fault(text, "processor"))
     return faults
 
 
@@ -159,7 +174,7 @@ async def set_pools(
     """
     await lock_pools(connection)
     old = {pool.name: pool for pool in await list_pools(connection)}
-    faults = [f"there is no pool named {name} to drop" for name in drop if name not in old]
+    faults = [Fault(f"there is no pool named {name} to drop") for name in drop if name not in old]
     new: dict[str, Pool] = {} if replace else {name: pool for name, pool in old.items() if name not in drop}
     for change in changes:
         before = old.get(str(change.get("name")))
@@ -167,7 +182,7 @@ async def set_pools(
         faults += found
         if pool is not None:
             if replace and pool.name in new:
-                faults.append(f"two pools are named {pool.name}")
+                faults.append(Fault(f"two pools are named {pool.name}", "name"))
             new[pool.name] = pool
     if not faults:
         # A processor that is missing here but was accepted before is no reason to refuse a change of another pool.

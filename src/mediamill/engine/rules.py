@@ -26,6 +26,8 @@ class Engine:
     alert_rate_limit_seconds: float = 300
     alert_worker_events: bool = False
     alert_pattern_failures: int = 3
+    flight_dumps: int = 50
+    flight_dumps_keep_days: float = 30
 
     @classmethod
     def from_settings(cls, settings: Settings, kinds: Kinds) -> Engine:
@@ -43,6 +45,8 @@ class Engine:
             "alert_rate_limit_seconds",
             "alert_worker_events",
             "alert_pattern_failures",
+            "flight_dumps",
+            "flight_dumps_keep_days",
         )
         return cls(
             kinds=kinds,

@@ -6,21 +6,23 @@ import enum
 import logging
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 from asyncpg import Record
 
-from mediamill.db.connection import LOST, Connection, Database
+from mediamill.db.connection import ASK_AGAIN, Connection, Database
 from mediamill.engine import store
 from mediamill.engine.alerts import alert_of_failure
-from mediamill.engine.kinds import call_hooks
+from mediamill.engine.attempts import Outcome, tally
+from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import (
     MAX_ATTEMPTS_EXHAUSTED,
     ClaimedJob,
     Failure,
     Moved,
+    State,
     backoff_seconds,
     failure_of,
     without_nul,
@@ -28,6 +30,7 @@ from mediamill.engine.model import (
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.errors import GiveUpError
+from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
@@ -97,11 +100,11 @@ async def finish_jobs(
     try:
         async with database.transaction() as connection:
             return await _finish(connection, engine, worker_id, finishes)
-    except LOST:
+    except ASK_AGAIN:
         raise
     except Exception as error:
         if len(finishes) == 1:
-            log.exception("settling job %d failed", finishes[0].job.id)
+            tell(log, "settle_failed", error=error, job_id=finishes[0].job.id)
             return Settled(failed={finishes[0].job.id: failure_of(error, traceback.format_exc())})
     together = Settled()
     for finish in finishes:
@@ -164,30 +167,47 @@ async def fail_job(
         await bury_jobs(connection, engine, [row], reason, failure)
         await alert_of_failure(connection, engine, row, exhausted=reason == MAX_ATTEMPTS_EXHAUSTED, dead=True)
         return Fate.DEAD
+    await tally(connection, Outcome.FAILED, rows)
     wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
     await store.jobs.retry_job.run(
         connection, id=job.id, wait_seconds=wait, error=failure.short, given_back=0
     )
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
     await alert_of_failure(connection, engine, row, exhausted=False, dead=False)
-    log.info(
-        "job %d (%s) failed, attempt %d of %d: %s",
-        job.id,
-        job.kind,
-        row["attempts"],
-        row["max_attempts"],
-        failure.short,
+    tell(
+        log,
+        "job_retry",
+        **_who(row),
+        attempt=row["attempts"],
+        attempts=row["max_attempts"],
+        reason=failure.short,
     )
     return Fate.AGAIN
 
 
+async def fail_in_any_case(
+    database: Database, engine: Engine, job: ClaimedJob, failure: Failure, pool: Pool
+) -> Fate:
+    """The same in its own transaction. A subject that refuses even this does not keep its job: it moves without it."""
+    try:
+        async with database.transaction() as connection:
+            return await fail_job(connection, engine, job, failure, pool)
+    except ASK_AGAIN:
+        raise
+    except Exception:
+        log.exception("job %d (%s): its subject could not be told of the failure", job.id, job.kind)
+    async with database.transaction() as connection:
+        return await fail_job(connection, replace(engine, kinds=Kinds()), job, failure, pool)
+
+
 async def _put_off(connection: Connection, engine: Engine, row: Record, failure: Failure) -> None:
     """What it needs is not there: it waits, however often, and the attempt is given back."""
+    await tally(connection, Outcome.PUT_OFF, [row])
     await store.jobs.retry_job.run(
         connection, id=row["id"], wait_seconds=NOT_NOW_SECONDS, error=failure.short, given_back=1
     )
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, NOT_NOW, failure.short)])
-    log.info("job %d (%s) is put off: %s", row["id"], row["kind"], failure.short)
+    tell(log, "job_put_off", **_who(row), reason=failure.short)
 
 
 async def bury_jobs(
@@ -201,6 +221,7 @@ async def bury_jobs(
     if not rows:
         return
     count = len(rows)
+    await tally(connection, Outcome.DEAD, [row for row in rows if row["state"] == State.RUNNING])
     await store.jobs.bury_jobs.rows(
         connection,
         ids=[row["id"] for row in rows],
@@ -228,17 +249,33 @@ async def bury_jobs(
         ],
     )
     for row in rows:
-        log.warning(
-            "job %d (%s) is dead: %s: %s", row["id"], row["kind"], reason, error or row["error"] or ""
-        )
+        tell(log, "job_dead", **_who(row), why=reason, reason=error or row["error"] or "")
 
 
 async def hand_back(database: Database, engine: Engine, worker_id: int, jobs: Sequence[ClaimedJob]) -> None:
-    """A worker that stops gives back what it has not finished; the attempt does not count."""
+    """A worker that stops gives back what it has not finished; the attempt does not count.
+
+    A subject that refuses keeps neither its neighbours nor its own job, which moves without it.
+    """
+    try:
+        await _hand_back(database, engine, worker_id, jobs)
+    except ASK_AGAIN:
+        raise
+    except Exception:
+        if len(jobs) == 1:
+            log.exception("the subject of job %d (%s) refuses to be handed back", jobs[0].id, jobs[0].kind)
+            await _hand_back(database, replace(engine, kinds=Kinds()), worker_id, jobs)
+            return
+        for job in jobs:
+            await hand_back(database, engine, worker_id, [job])
+
+
+async def _hand_back(database: Database, engine: Engine, worker_id: int, jobs: Sequence[ClaimedJob]) -> None:
     async with database.transaction() as connection:
         rows = await store.jobs.hand_back.rows(
             connection, ids=[job.id for job in jobs], tokens=[job.token for job in jobs], worker_id=worker_id
         )
+        await tally(connection, Outcome.HANDED_BACK, rows)
         await call_hooks(
             connection, engine.kinds, "on_released", [_told(row, "handed_back", None) for row in rows]
         )
@@ -253,15 +290,9 @@ async def reroute_job(connection: Connection, engine: Engine, elsewhere: Elsewhe
     if not rows:
         await warn_of_missing(connection, [job])
         return False
+    await tally(connection, Outcome.REROUTED, rows, pool=job.pool)
     await call_hooks(connection, engine.kinds, "on_released", [_told(rows[0], "rerouted", None)])
-    log.info(
-        "job %d (%s): claimed as %s, really %s: to pool %s",
-        job.id,
-        job.kind,
-        job.mime_type,
-        elsewhere.mime_type,
-        rows[0]["pool"],
-    )
+    tell(log, "job_rerouted", **_who(rows[0]), claimed_type=job.mime_type, real_type=elsewhere.mime_type)
     return True
 
 
@@ -273,9 +304,9 @@ async def warn_of_missing(connection: Connection, jobs: Sequence[ClaimedJob]) ->
     existing = {row["id"] for row in rows}
     for job in jobs:
         if job.id in existing:
-            log.warning("job %d (%s): the claim was lost, its result is dropped", job.id, job.kind)
+            tell(log, "claim_lost", job_id=job.id, kind=job.kind, owner=job.owner, pool=job.pool)
         else:
-            log.warning("Job record missing for GUID %s: its result is dropped", job.subject_id or job.id)
+            tell(log, "job_missing", job_id=job.id, kind=job.kind, subject_id=job.subject_id or job.id)
 
 
 def _arrays(worker_id: int, finishes: Sequence[Finish]) -> dict[str, Any]:
@@ -293,6 +324,11 @@ def _delivers(engine: Engine, finish: Finish) -> bool:
 
 def _decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
+
+
+def _who(row: Record) -> dict[str, Any]:
+    """Whom a line of the log is about."""
+    return {"job_id": row["id"], "kind": row["kind"], "owner": row["owner"], "pool": row["pool"]}
 
 
 def _told(row: Record, reason: str, error: str | None) -> Moved:

@@ -18,6 +18,7 @@ recovery = Queries(_FOLDER / "recovery.sql")
 workers = Queries(_FOLDER / "workers.sql")
 pools = Queries(_FOLDER / "pools.sql")
 watch = Queries(_FOLDER / "watch.sql")
+browse = Queries(_FOLDER / "browse.sql")
 alerts = Queries(_FOLDER / "alerts.sql")
 
 # The class of the session-level advisory locks by which workers show that they live.
@@ -26,7 +27,7 @@ WORKER_LOCKS = 0x6D6D01
 
 def claimed_job(row: Record, pool: str, worker_id: int) -> ClaimedJob:
     """A row of claim_jobs."""
-    id_, token, kind, owner, subject_id, mime_type, attempts, max_attempts, payload, checkpoint = row
+    id_, token, kind, owner, subject_id, mime_type, attempts, max_attempts, payload, checkpoint, trace = row
     return ClaimedJob(
         id_,
         token,
@@ -40,6 +41,7 @@ def claimed_job(row: Record, pool: str, worker_id: int) -> ClaimedJob:
         max_attempts,
         payload,
         checkpoint,
+        trace,
     )
 
 
@@ -56,6 +58,7 @@ def held_job(row: Record) -> ClaimedJob:
         "mime_type",
         "attempts",
         "max_attempts",
+        "trace",
     )
     given = {name: row[name] for name in same}
     return ClaimedJob(**given, payload_json=row["payload"], checkpoint_json=row["checkpoint"])

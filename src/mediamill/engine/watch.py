@@ -1,36 +1,21 @@
-"""Looking at the engine: jobs, depths, throughput. Reads only; doors and pages call these."""
+"""Looking at the engine: one job, depths, throughput. Reads only; doors and pages call these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.dead import UnknownJobError
-from mediamill.engine.model import WorkerState
+from mediamill.engine.model import DEAD_REASONS, WorkerState
 
 
-async def list_jobs(
-    connection: Connection,
-    *,
-    state: str | None = None,
-    kind: str | None = None,
-    pool: str | None = None,
-    owner: str | None = None,
-    before: int | None = None,
-    amount: int = 50,
-) -> list[dict[str, Any]]:
-    """Jobs of all states, newest first; `before` is the id to go on from."""
-    rows = await store.watch.list_jobs.rows(
-        connection, state=state, kind=kind, pool=pool, owner=owner, before=before, amount=amount
-    )
-    return [store.plain(row) for row in rows]
-
-
-async def list_running(connection: Connection, amount: int = 50) -> list[dict[str, Any]]:
-    """What is being worked on, as list_jobs shows it."""
-    return [store.plain(row) for row in await store.watch.list_running.rows(connection, amount=amount)]
+async def pools_with_work(connection: Connection, pools: Sequence[str]) -> list[tuple[str, int]]:
+    """The pools among these in which jobs wait, with each priority at which they do."""
+    rows = await store.watch.pools_with_work.rows(connection, pools=list(pools))
+    return [(row["pool"], row["priority"]) for row in rows]
 
 
 async def show_job(connection: Connection, job_id: int) -> dict[str, Any]:
@@ -92,15 +77,24 @@ async def counters(connection: Connection) -> dict[str, int]:
 
 async def overview(connection: Connection) -> dict[str, Any]:
     """The figures of the first page."""
-    states = {row["state"]: row["jobs"] for row in await store.watch.count_by_state.rows(connection)}
     return {
-        "states": {
-            name: states.get(name, 0) for name in ("queued", "scheduled", "running", "held", "completed")
-        },
+        "states": await count_states(connection),
         "dead": await store.watch.count_dead.value(connection),
         "counters": await counters(connection),
         "pools": await pool_depths(connection),
     }
+
+
+async def count_states(connection: Connection) -> dict[str, int]:
+    """How many jobs that have not ended are in each state."""
+    found = {row["state"]: row["jobs"] for row in await store.watch.count_by_state.rows(connection)}
+    return {name: found.get(name, 0) for name in ("queued", "scheduled", "running", "held", "completed")}
+
+
+async def count_dead_by_reason(connection: Connection) -> dict[str, int]:
+    """The dead letter; every reason that the engine gives, and those of older versions."""
+    found = {row["reason"]: row["jobs"] for row in await store.watch.count_dead_by_reason.rows(connection)}
+    return {reason: found.get(reason, 0) for reason in sorted({*DEAD_REASONS, *found})}
 
 
 async def count_pending(connection: Connection) -> int:
@@ -127,6 +121,12 @@ async def database_facts(connection: Connection) -> dict[str, Any]:
         "version": await store.watch.database_version.value(connection),
         "size_bytes": await store.watch.database_size.value(connection),
     }
+
+
+async def database_clock(connection: Connection) -> datetime:
+    """What time it is there."""
+    at: datetime = await store.watch.database_clock.value(connection)
+    return at
 
 
 async def held_owners(connection: Connection) -> list[dict[str, Any]]:

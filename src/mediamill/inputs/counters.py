@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Final
 from uuid import UUID
 
@@ -57,7 +58,9 @@ def count_purged(rows: Iterable[Record]) -> None:
 def count_rejected(source: str, error: MediamillError, thread_key: str | None = None) -> None:
     """Something was refused, with the code that was told."""
     rejects[error.code, source] += 1
-    log.info("%s=1 source=%s thread_key=%r code=%s", REJECTED, source, thread_key, error.code)
+    words = "%s=1 source=%s thread_key=%r code=%s"
+    facts = {"count": 1, "source": source, "thread_key": thread_key, "code": error.code}
+    log.info(words, REJECTED, source, thread_key, error.code, extra={"event": REJECTED, "facts": facts})
 
 
 def _count(name: str, scope: Scope, amount: int, run_id: UUID | None, level: int = logging.INFO) -> None:
@@ -71,4 +74,5 @@ def _count(name: str, scope: Scope, amount: int, run_id: UUID | None, level: int
             scope.source,
             scope.thread_key,
             run_id,
+            extra={"event": name, "facts": {"count": amount, **asdict(scope), "run_id": run_id}},
         )

@@ -4,24 +4,31 @@
 
 -- name: list_older
 -- A page from a place on, newest first. Each type and status is a stretch of the index of its own; so few of each are
--- read, and the page is taken from those. Flat, however many assets there are.
-select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+-- read, and the page is taken from those. Flat, however many assets there are. The planner does not look into `asked`: so
+-- a plan for any values costs no more than one for these, and is kept. To plan anew takes longer than to read the page.
+with asked as materialized (
+    select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
+        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :amount::bigint as amount)
+select m.id, m.shown_at from asked, unnest(types) as t (type), unnest(statuses) as s (status),
     lateral (select id, shown_at from assets
-        where library = :library and type = t.type and status = s.status and vanished_at is null
-            and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
-            and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
-        order by shown_at desc, id desc limit :amount) m
-order by m.shown_at desc, m.id desc limit :amount;
+        where library = asked.library and type = t.type and status = s.status and vanished_at is null
+            and (shown_at, id) < (until, until_id) and (shown_at, id) > (since, since_id)
+        order by shown_at desc, id desc limit asked.amount) m
+order by m.shown_at desc, m.id desc limit (select amount from asked);
 
 -- name: list_newer
 -- The page before a place: the nearest ones, the nearest first.
-select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+with asked as materialized (
+    select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
+        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :amount::bigint as amount)
+select m.id, m.shown_at from asked, unnest(types) as t (type), unnest(statuses) as s (status),
     lateral (select id, shown_at from assets
-        where library = :library and type = t.type and status = s.status and vanished_at is null
-            and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
-            and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
-        order by shown_at, id limit :amount) m
-order by m.shown_at, m.id limit :amount;
+        where library = asked.library and type = t.type and status = s.status and vanished_at is null
+            and (shown_at, id) < (until, until_id) and (shown_at, id) > (since, since_id)
+        order by shown_at, id limit asked.amount) m
+order by m.shown_at, m.id limit (select amount from asked);
 
 -- name: list_vanished
 select id, shown_at from assets
@@ -31,11 +38,14 @@ order by shown_at desc, id desc limit :amount;
 
 -- name: list_by_path
 -- So many of the next paths, and of them those that are asked for: what one page costs is bounded, so it may be short.
-select id, rel_path from (
+with asked as materialized (
+    select :library::int as library, :types::text[] as types, :statuses::text[] as statuses, :vanished::bool as vanished,
+        :path::text collate "C" as path, :walk::bigint as walk, :amount::bigint as amount)
+select id, rel_path from asked, lateral (
     select id, rel_path, type, status, vanished_at
-    from assets where library = :library and rel_path > :path order by rel_path limit :walk) walked
-where type = any (:types::text[]) and status = any (:statuses::text[])
-    and (vanished_at is not null) = :vanished limit :amount;
+    from assets where library = asked.library and rel_path > path order by rel_path limit walk) walked
+where type = any (types) and status = any (statuses) and (vanished_at is not null) = vanished
+limit (select amount from asked);
 
 -- name: show_page
 select a.id, a.rel_path, a.type, a.status, a.shown_at, a.size, a.width, a.height, a.duration_seconds, a.output,
@@ -90,13 +100,17 @@ returning id;
 
 -- name: list_stretch
 -- As list_older, beginning somewhere behind a place: what is left out is read from the index only.
+with asked as materialized (
+    select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
+        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :skip::bigint as skip,
+        :amount::bigint as amount)
 select a.id, a.rel_path, a.type, a.status, a.shown_at, a.duration_seconds, a.output, a.video_preview_path
 from (
-    select m.id, m.shown_at from unnest(:types::text[]) as t (type), unnest(:statuses::text[]) as s (status),
+    select m.id, m.shown_at from asked, unnest(types) as t (type), unnest(statuses) as s (status),
         lateral (select id, shown_at from assets
-            where library = :library and type = t.type and status = s.status and vanished_at is null
-                and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
-                and (shown_at, id) > (coalesce(:since, '-infinity'::timestamptz), :since_id::bigint)
-            order by shown_at desc, id desc limit :skip::bigint + :amount::bigint) m
-    order by m.shown_at desc, m.id desc offset :skip::bigint limit :amount::bigint) page
+            where library = asked.library and type = t.type and status = s.status and vanished_at is null
+                and (shown_at, id) < (until, until_id) and (shown_at, id) > (since, since_id)
+            order by shown_at desc, id desc limit skip + amount) m
+    order by m.shown_at desc, m.id desc offset (select skip from asked) limit (select amount from asked)) page
 join assets a on a.id = page.id order by page.shown_at desc, page.id desc;

@@ -7,20 +7,19 @@ memory than a thousandth of them.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 import re
-import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mediamill.db.connection import Database
 from mediamill.libraries.model import FOLDER, SHARDS
 from mediamill.libraries.store import queries
 from mediamill.staging.kept import forget_kept
+from mediamill.storage.batches import in_batches
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.contract import Storage
+from mediamill.storage.deletions import deletions_wait
 
 log = logging.getLogger(__name__)
 
@@ -40,25 +39,24 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    folder: Path
+    folder: str
     asset_id: int
     job_id: int
     output: str
 
 
 async def collect_garbage(
-    database: Database, data_folder: Path, older_than_seconds: float = 3600, vanished_days: int = 0
+    database: Database, place: Place, older_than_seconds: float = 3600, vanished_days: int = 0
 ) -> Collected:
     """All shards, once. `vanished_days`: files that have been gone for longer are forgotten; 0: none."""
-    collected = Collected()
+    storage, collected = storage_at(place), Collected()
     if vanished_days:
         collected.assets = await forget_vanished(database, vanished_days)
-    for shard in range(SHARDS):
-        root = data_folder / FOLDER / f"{shard:03}"
-        old = await asyncio.to_thread(_old_outputs, root, shard, time.time() - older_than_seconds)
+    async for shard in storage.old_folders(database, FOLDER, older_than_seconds):
+        old = [output for folder in shard if (output := _output_of(folder))]
         collected.looked_at += len(old)
-        for first in range(0, len(old), BATCH):
-            collected.folders += await _collect(database, old[first : first + BATCH])
+        for batch in in_batches(old, BATCH):
+            collected.folders += await _collect(database, storage, batch)
     if collected.folders:
         log.info("libraries: %d folders that nothing names any more are deleted", collected.folders)
     return collected
@@ -76,7 +74,7 @@ async def forget_vanished(database: Database, days: int) -> int:
             return total
 
 
-async def _collect(database: Database, outputs: Sequence[_Output]) -> int:
+async def _collect(database: Database, storage: Storage, outputs: Sequence[_Output]) -> int:
     async with database.connection() as connection:
         rows = await queries.unnamed_outputs.rows(
             connection,
@@ -85,38 +83,17 @@ async def _collect(database: Database, outputs: Sequence[_Output]) -> int:
             outputs=[one.output for one in outputs],
         )
     unnamed = {(row["id"], row["output"]) for row in rows}
+    if deletions_wait(storage.folder):
+        return 0
     gone = [one.folder for one in outputs if (one.asset_id, one.output) in unnamed]
-    await asyncio.to_thread(_remove, gone)
+    await storage.remove(database, gone)
     return len(gone)
 
 
-def _old_outputs(root: Path, shard: int, older_than: float) -> list[_Output]:
-    """What has another name, lies in another's shard, or is a link, is not ours."""
-    found = []
-    try:
-        if root.is_symlink():
-            return []
-        with os.scandir(root) as entries:
-            for entry in entries:
-                name = _NAME.fullmatch(entry.name)
-                if name is None or int(name[1]) % SHARDS != shard:
-                    continue
-                if entry.is_dir(follow_symlinks=False) and _changed_at(entry) <= older_than:
-                    found.append(
-                        _Output(Path(entry.path), int(name[1]), int(name[2]), f"{name[2]}-{name[3]}")
-                    )
-    except FileNotFoundError:
-        return []
-    return found
-
-
-def _changed_at(entry: os.DirEntry[str]) -> float:
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime
-    except FileNotFoundError:
-        return time.time()
-
-
-def _remove(folders: Sequence[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)  # which does not follow links
+def _output_of(folder: str) -> _Output | None:
+    """What has another name, or lies in another's shard, is not ours."""
+    _, shard, last = folder.split("/")
+    name = _NAME.fullmatch(last)
+    if name is None or f"{int(name[1]) % SHARDS:03}" != shard:
+        return None
+    return _Output(folder, int(name[1]), int(name[2]), f"{name[2]}-{name[3]}")

@@ -18,7 +18,8 @@ from asyncpg import LockNotAvailableError, Record
 
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.db.queries import Query
-from mediamill.engine.dead import list_dead, purge_dead
+from mediamill.engine.browse import browse_dead
+from mediamill.engine.dead import purge_dead
 from mediamill.engine.hold import forget_owner
 from mediamill.libraries.look import lock_library
 from mediamill.libraries.model import owner_of
@@ -171,7 +172,8 @@ class _Eraser:
         """What was given up, and what came back to the queue because its worker died."""
         owner = owner_of(self._number)
         await forget_owner(connection, owner)
-        dead = [job["id"] for job in await list_dead(connection, owner=owner, amount=BATCH)]
+        page = await browse_dead(connection, owner=owner, amount=BATCH, patient=True)
+        dead = [job["id"] for job in page.jobs]
         await forget_kept(connection, dead)
         return len(await purge_dead(connection, dead))
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import Connection
@@ -30,6 +29,7 @@ from mediamill.libraries.tagging import keep_looks, note_looks
 from mediamill.libraries.twins import take_after_twins
 from mediamill.libraries.video_output import begin_videos, keep_scene, keep_videos
 from mediamill.settings import Settings
+from mediamill.storage.choose import storage_of
 
 PREVIEW = "preview.webp"
 NONSENSE = "the result made no sense"
@@ -45,7 +45,7 @@ RETRY_FIX = "`mediamill asset retry` lets a failed asset wait for a new job"
 
 def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
     """The kinds that processors run, for a process with these settings."""
-    data: Path = settings.data_folder
+    storage = storage_of(settings)
     return (
         JobKind(
             IMAGE,
@@ -59,8 +59,8 @@ def library_kinds(settings: Settings) -> tuple[JobKind, ...]:
         ),
         JobKind(
             VIDEO,
-            on_claimed=partial(begin_videos, data),
-            on_completed=partial(keep_videos, data),
+            on_claimed=partial(begin_videos, storage),
+            on_completed=partial(keep_videos, storage),
             on_failed=give_up,
             on_released=note_retry,
             on_progress=keep_scene,

@@ -14,6 +14,7 @@ from mediamill.libraries.feed import forget_lost_jobs
 from mediamill.libraries.invalidate import invalidate_scenes
 from mediamill.libraries.retag import let_go_of_outdated_jobs
 from mediamill.settings import Settings
+from mediamill.storage.choose import storage_of
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +30,13 @@ async def sweep_libraries(database: Database) -> None:
 
 async def sweep_libraries_forever(database: Database, engine: Engine, settings: Settings) -> None:
     """The background task of the server. The first round is at its start, unless another server has just done it."""
-    data, days = settings.data_folder, settings.library_vanished_days
+    storage, days = storage_of(settings), settings.library_vanished_days
     while True:
         try:
             if await take_turn(database, "library_sweep_turn", engine.sweep_seconds):
                 await sweep_libraries(database)
             if await take_turn(database, "library_collect_turn", engine.janitor_seconds):
-                await _try(lambda: collect_garbage(database, data, vanished_days=days), "garbage")
+                await _try(lambda: collect_garbage(database, storage, vanished_days=days), "garbage")
         except LOST as error:
             log.debug("libraries: the database is away: %s", error)
         except Exception:

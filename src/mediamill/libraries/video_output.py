@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import Connection
 from mediamill.engine.model import ClaimedJob, Moved
 from mediamill.libraries.model import facts_text, id_of, output_folder, read_time
 from mediamill.libraries.store import queries
-from mediamill.staging.kept import bring_back, forget_kept, kept_folder, list_kept, put_in_place
+from mediamill.staging.kept import forget_kept, kept_folder, list_kept
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.contract import Storage
 
 REASONS = ("phash", "temporal", "forced")
 MOST_FRAMES = 10_000
@@ -26,11 +26,11 @@ def output_of(job_id: int) -> str:
     return f"{job_id}-0"
 
 
-async def begin_videos(data_folder: Path, _connection: Connection, jobs: Sequence[Moved]) -> None:
+async def begin_videos(place: Place, _connection: Connection, jobs: Sequence[Moved]) -> None:
     """Claimed. If its end was cut off before, the files are where the row does not know them: they come back."""
     for job in jobs:
-        target = data_folder / output_folder(id_of(job.subject_id), output_of(job.job_id))
-        await asyncio.to_thread(bring_back, kept_folder(data_folder, job.job_id), target)
+        target = str(output_folder(id_of(job.subject_id), output_of(job.job_id)))
+        await storage_at(place).bring_back(kept_folder(job.job_id), target)
 
 
 async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: 
     return True
 
 
-async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+async def keep_videos(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
     """Proxied: the files are put in place by one rename, and the row says where."""
     for job in jobs:
         asset_id = id_of(job.subject_id)
@@ -83,14 +83,14 @@ async def keep_videos(data_folder: Path, connection: Connection, jobs: Sequence[
         if asset is None or asset["job_id"] != job.job_id:  # erased, or changed meanwhile: swept later
             await forget_kept(connection, [job.job_id])
             continue
-        await _keep_video(data_folder, connection, asset_id, job)
+        await _keep_video(storage_at(place), connection, asset_id, job)
 
 
-async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, job: Moved) -> None:
+async def _keep_video(storage: Storage, connection: Connection, asset_id: int, job: Moved) -> None:
     result = job.result if isinstance(job.result, Mapping) else {}
-    folder, own = output_folder(asset_id, output_of(job.job_id)), kept_folder(data_folder, job.job_id)
-    await asyncio.to_thread(bring_back, own, data_folder / folder)
-    kept = await list_kept(connection, data_folder, job.job_id)
+    folder, own = output_folder(asset_id, output_of(job.job_id)), kept_folder(job.job_id)
+    await storage.bring_back(own, str(folder))
+    kept = await list_kept(connection, storage, job.job_id)
     names = {one.name for one in kept}
     scenes = int(result.get("scene_count") or 0)
     for one in kept:  # reports may be lost on their way, kept files are not
@@ -121,7 +121,7 @@ async def _keep_video(data_folder: Path, connection: Connection, asset_id: int, 
         taken_at=read_time(result.get("taken_at")),
     )
     await forget_kept(connection, [job.job_id])
-    await asyncio.to_thread(put_in_place, own, data_folder / folder, names)
+    await storage.move_folder(connection, own, str(folder), names)
 
 
 def _count(value: Any) -> int | None:

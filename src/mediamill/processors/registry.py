@@ -28,14 +28,22 @@ class BrokenProcessorError(InvalidError):
     code = "broken_processor"
 
 
+def is_ours(point: EntryPoint) -> bool:
+    """Is it declared by mediamill itself?"""
+    return point.dist is not None and point.dist.name == "mediamill"
+
+
 def processor_names() -> list[str]:
     """The names of all processors that are installed, sorted."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def find_processor(name: str) -> EntryPoint:
-    """Where the processor of this name is declared, without importing it. The name of its class will do too."""
-    for point in entry_points(group=GROUP):
+    """Where the processor of this name is declared, without importing it. The name of its class will do too.
+
+    A plugin cannot take a name of ours.
+    """
+    for point in sorted(entry_points(group=GROUP), key=is_ours, reverse=True):
         if name in (point.name, point.attr):
             return point
     raise _unknown(name)
@@ -44,6 +52,8 @@ def find_processor(name: str) -> EntryPoint:
 def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition of a pool, whose processor may be given by the name of its class, with its own name."""
     given = definition.get("processor")
+    if not isinstance(given, str):
+        return definition  # looking for entry points costs some milliseconds
     names = {point.attr: point.name for point in entry_points(group=GROUP)}
     return {**definition, "processor": names[given]} if given in names else definition
 

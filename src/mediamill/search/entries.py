@@ -76,6 +76,12 @@ async def titles_of(connection: Connection, source: str, subjects: Sequence[str]
     return {row["subject"]: row["title"] for row in rows}
 
 
+async def facts_of(connection: Connection, source: str, subject: str) -> dict[str, Any] | None:
+    """What one was put in with: its facts, `title` and `url`. None: it is not found."""
+    row = await queries.facts_of.row(connection, source=source, subject=subject)
+    return None if row is None else {**json.loads(row["facts"]), "title": row["title"], "url": row["url"]}
+
+
 async def list_subjects(connection: Connection, source: str, after: str, amount: int) -> list[str]:
     """What can be found of a source, so many behind one of them; in the order of their bytes."""
     rows = await queries.list_subjects.rows(connection, source=source, after=after, amount=amount)

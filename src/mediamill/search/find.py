@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from asyncpg import QueryCanceledError
+from asyncpg import QueryCanceledError, Record
 
 from mediamill.db.connection import Connection
 from mediamill.errors import UnavailableError
@@ -14,7 +14,7 @@ from mediamill.search.model import MOST_AFTER, Found, UnknownPlaceError, Wanted
 from mediamill.search.nearest import find_like, find_near
 from mediamill.search.show import show_page
 from mediamill.search.store import queries
-from mediamill.search.words import Narrow, as_phrases, find_words
+from mediamill.search.words import Asked, Narrow, as_phrases, find_words, needed_phrases
 
 TIMEOUT = "2000"  # milliseconds for one statement
 ENTRY_SOURCES = ("video", "message", "file")
@@ -39,12 +39,12 @@ async def _search(connection: Connection, wanted: Wanted) -> Found:
     async with connection.transaction():
         await queries.set_up.row(connection, timeout=TIMEOUT)
         narrow = await _narrow(connection, wanted)
-        query, shown = await _read_words(connection, wanted.words)
-        lists = await _lists(connection, wanted, narrow, query)
+        said = await _read_words(connection, wanted.words)
+        lists = await _lists(connection, wanted, narrow, said)
         fused = fuse(await _visible_entries(connection, lists, narrow))
         end = wanted.after + wanted.amount
         seen = await _first_visible(connection, fused, narrow, end + 1)
-        hits = await show_page(connection, seen[wanted.after : end], shown)
+        hits = await show_page(connection, seen[wanted.after : end], None if said is None else said["shown"])
         await queries.set_down.row(connection)
     return Found(hits, end if end < len(seen) and end <= MOST_AFTER else None, tuple(lists))
 
@@ -70,22 +70,25 @@ async def _narrow(connection: Connection, wanted: Wanted) -> Narrow:
     )
 
 
-async def _read_words(connection: Connection, words: str) -> tuple[str | None, str | None]:
+async def _read_words(connection: Connection, words: str) -> Record | None:
     """As the database asks for them, and as it marks them in texts; None if there is nothing to ask for."""
     if not words:
-        return None, None
-    row = await queries.read_words.row(connection, words=as_phrases(words))
-    return (row["query"], row["shown"]) if row is not None and row["nodes"] else (None, None)
+        return None
+    words = as_phrases(words)
+    phrases, rest = needed_phrases(words)
+    row = await queries.read_words.row(connection, words=words, phrases=phrases, rest=rest)
+    return row if row is not None and row["nodes"] else None
 
 
 async def _lists(
-    connection: Connection, wanted: Wanted, narrow: Narrow, query: str | None
+    connection: Connection, wanted: Wanted, narrow: Narrow, said: Record | None
 ) -> dict[str, list[Row]]:
     lists: dict[str, list[Row]] = {}
     if wanted.is_open:
         return {"newest": await _newest(connection, wanted, narrow)}
-    if query is not None:
-        lists["words"] = await find_words(connection, query, narrow)
+    if said is not None:
+        asked = Asked(said["query"], said["words"], said["pairs"])
+        lists["words"] = await find_words(connection, asked, narrow)
     if wanted.meaning is not None:
         lists["meaning"] = await find_near(connection, wanted.meaning, narrow)
     if wanted.look is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 WEIGHTS: Mapping[str, float] = {"words": 1.0, "meaning": 0.8, "look": 0.6, "like": 1.0, "newest": 1.0}
 SMOOTH = 60
@@ -18,8 +18,7 @@ T = TypeVar("T")
 Subject = tuple[str, str]  # ("asset", id) or (source, subject of the entry)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """What a list ranks. `of` and `id` say which row; `subject` says what it belongs to."""
 
     subject: Subject

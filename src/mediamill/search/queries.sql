@@ -95,13 +95,16 @@ select set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan',
 
 -- name: read_words
 -- As English; words that English leaves out ("the who") as they are, which is how names are kept too. `shown`: what is marked
--- in a text, where words still have their accents.
-select case when numnode(english) > 0 then english else simple end::text as query,
-    numnode(case when numnode(english) > 0 then english else simple end) as nodes,
-    case when numnode(english) > 0 then english || websearch_to_tsquery('english', :words)
-        else simple || websearch_to_tsquery('simple', :words) end::text as shown
-from (select websearch_to_tsquery('english', folded(:words)) as english,
-    websearch_to_tsquery('simple', folded(:words)) as simple) q;
+-- in a text, where words still have their accents. `pairs`: of words that must follow each other; then `words` has only
+-- what is not in phrases.
+select query::text, shown::text, numnode(query) as nodes, pairs,
+    case when pairs is null then query else nullif(websearch_to_tsquery(language, folded(:rest)), ''::tsquery) end::text as words
+from (select case when numnode(english) > 0 then 'english'::regconfig else 'simple' end as language
+    from websearch_to_tsquery('english', folded(:words)) english) said,
+    lateral (select websearch_to_tsquery(language, folded(:words)) as query,
+        websearch_to_tsquery(language, folded(:words)) || websearch_to_tsquery(language, :words) as shown,
+        (select array_agg(distinct pair) from unnest(:phrases::text[]) phrase,
+            unnest(word_pairs(to_tsvector(language, folded(phrase)))) pair) as pairs) read;
 
 -- name: all_libraries
 -- Those in the trash are not seen.
@@ -112,10 +115,13 @@ select coalesce((select max(id) from assets), 0) as asset, coalesce((select max(
     coalesce((select max(id) from video_frames), 0) as frame, coalesce((select max(id) from search_entries), 0) as entry;
 
 -- name: asset_words
--- `ranges`: only the newest ids (see words.py); the index knows them, and libraries, types and models.
+-- `ranges`: only the newest ids (see words.py); the index knows them, and libraries, types and models, and which words
+-- follow each other. Whether a row has a phrase is not asked of the index ("coalesce"), or each row that it finds would be
+-- asked for its pairs again.
 select id, id as asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
     select id, search_vector from assets
-    where search_vector @@ :query::text::tsquery and vanished_at is null
+    where (:words::text is null or search_vector @@ :words::text::tsquery) and vanished_at is null
+        and (:pairs::int[] is null or word_pairs(search_vector) @> :pairs and coalesce(search_vector @@ :query::text::tsquery, false))
         and (:ranges::int[] is null or search_keys(id, library, type, tags_model_id) && :ranges)
         and (:libraries::int[] is null or search_keys(id, library, type, tags_model_id) && :libraries)
         and (:sorts::int[] is null or search_keys(id, library, type, tags_model_id) && :sorts)
@@ -127,7 +133,8 @@ order by rank desc, id desc limit :amount;
 -- name: scene_words
 select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
     select id, asset_id, search_vector from video_scenes s
-    where search_vector @@ :query::text::tsquery
+    where (:words::text is null or search_vector @@ :words::text::tsquery)
+        and (:pairs::int[] is null or word_pairs(search_vector) @> :pairs and coalesce(search_vector @@ :query::text::tsquery, false))
         and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
         and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
         and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
@@ -140,7 +147,8 @@ order by rank desc, id desc limit :amount;
 -- name: frame_words
 select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
     select id, asset_id, search_vector from video_frames f
-    where search_vector @@ :query::text::tsquery
+    where (:words::text is null or search_vector @@ :words::text::tsquery)
+        and (:pairs::int[] is null or word_pairs(search_vector) @> :pairs and coalesce(search_vector @@ :query::text::tsquery, false))
         and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
         and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
         and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
@@ -153,7 +161,8 @@ order by rank desc, id desc limit :amount;
 -- name: entry_words
 select id, source, subject, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsquery, 1) as rank from (
     select id, source, subject, search_vector from search_entries
-    where search_vector @@ :query::text::tsquery
+    where (:words::text is null or search_vector @@ :words::text::tsquery)
+        and (:pairs::int[] is null or word_pairs(search_vector) @> :pairs and coalesce(search_vector @@ :query::text::tsquery, false))
         and (:ranges::int[] is null or search_keys(id, null, source, null) && :ranges)
         and (:sorts::int[] is null or search_keys(id, null, source, null) && :sorts)
         and (:types::text[] is null or facts ->> 'type' = any (:types))
@@ -276,6 +285,9 @@ where (e.title, e.body, e.starts_at, e.url, e.facts, e.search_vector, e.happened
 
 -- name: titles_of
 select subject, title from search_entries where source = :source and subject = any (:subjects::text[]) and part = 0;
+
+-- name: facts_of
+select title, url, facts from search_entries where source = :source and subject = :subject and part = 0;
 
 -- name: list_subjects
 select subject from search_entries where source = :source and subject > :after and part = 0 order by subject limit :amount;

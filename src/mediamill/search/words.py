@@ -6,8 +6,9 @@ are spread over the table, as many as should have a page or more, then more by w
 has found enough stops. The index knows of each row its block, library, type and model (the SQL function search_keys),
 so that what is not asked for is not read either.
 
-Where words are is not in the index: for a phrase, rows that have its words are looked at. A phrase of words that are in
-more than a hundred thousand rows together, and that is in none of those that were looked at, is given up.
+Of a phrase the index knows which two words follow each other (the SQL function word_pairs), so nearly every row that it
+names has the phrase. Where a phrase is one of several things that would do (`or`), it does not help: rows that have the
+words are looked at, and after a hundred thousand of them in which it is not, it is given up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -31,13 +32,12 @@ from mediamill.search.store import queries
 
 ENOUGH = 200  # to look no further
 ENOUGH_OF_MANY = 30  # to look no further if that means to look at many
-MANY = 2_000  # rows that have the words of a phrase: of so many or fewer, all are looked at
-MANY_OF_WORDS = (
-    10_000  # without a phrase that costs less; and the planner thinks of many if it does not know a word
-)
+MANY = 2_000  # rows that have several words, or a phrase: of so many or fewer, all are asked for at once
+MANY_OF_WORD = 10_000  # of one word, that costs less; and the planner thinks of many if it does not know it
 MOST_LOOKED_AT = 100_000  # rows that have the words of a phrase
 MOST_FOUND = 500  # of one step, the best
-MOST_RANKED = 1000  # of one step
+MOST_RANKED = 1000  # of one step, where these may be all
+SOME_RANKED = 500  # where they are not: each is a look at a row somewhere in a large table
 BLOCK_SHIFT = 14  # a block is 16,384 ids
 SMALL = 4 << BLOCK_SHIFT  # rows of a table that is asked at once
 FEWEST_BLOCKS, MOST_BLOCKS = 4, 64  # of a step; of more, each costs too much
@@ -45,8 +45,21 @@ WIDEN_LEAST, WIDEN_MOST = 2, 8
 # As search_keys has them: what a key is about is in its last three bits.
 BLOCK, LIBRARY, MODEL, SORT = 0, 2, 3, 4
 MOST_LIBRARIES = 200
+MOST_PAIRS = 4  # that the planner is asked about
 _RUN = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]{2,}")  # as the SQL function folded has them
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+_SEVERAL = re.compile("[&|<]")  # in what the database made of words
+_NOT = re.compile(r"-\W*$")
 SORTS = {"image": 1, "video": 2, "message": 3, "file": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`query`: what a row must match. Of the index: `words`, and `pairs` of words that follow each other, if any."""
+
+    query: str
+    words: str | None
+    pairs: list[int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +94,16 @@ def as_phrases(words: str) -> str:
     return '"'.join(part if number % 2 else _RUN.sub(r'"\g<0>"', part) for number, part in enumerate(parts))
 
 
-async def find_words(connection: Connection, query: str, narrow: Narrow) -> list[Row]:
+def needed_phrases(words: str) -> tuple[list[str], str]:
+    """Of what as_phrases made: those without which nothing is found, and the words that are in no phrase."""
+    plain, quoted = words.split('"')[::2], words.split('"')[1::2]
+    if any(_OR.search(part) for part in plain):
+        return [], words
+    needed = [part for before, part in zip(plain, quoted, strict=False) if not _NOT.search(before)]
+    return needed, " ".join(_NOT.sub("", part) for part in plain)
+
+
+async def find_words(connection: Connection, asked: Asked, narrow: Narrow) -> list[Row]:
     """Everything that has these words, the best first."""
     newest = await queries.newest_ids.row(connection)
     assert newest is not None
@@ -89,7 +111,7 @@ async def find_words(connection: Connection, query: str, narrow: Narrow) -> list
     for of, statement, given in _tables(narrow):
         if not newest[of]:
             continue
-        for row in await _widen(connection, statement, newest[of], {**given, "query": query}):
+        for row in await _widen(connection, statement, newest[of], {**given, **asdict(asked)}):
             subject = (row["source"], row["subject"]) if of == "entry" else ("asset", str(row["asset_id"]))
             whole = row["id"] if of == "entry" else row["asset_id"]
             found.append((-row["rank"], -whole, row["id"], Row(subject, of, row["id"])))
@@ -131,10 +153,10 @@ async def _widen(connection: Connection, statement: Query, newest: int, given: d
     with suppress(QueryCanceledError):
         async with connection.transaction():
             expected = await _expect(connection, statement, given) if newest > SMALL else 0
-            wider = Widening(newest, expected, is_phrase="<" in given["query"])
+            wider = Widening(newest, expected, given["query"])
             while not wider.is_over(len(found)):
                 rows = await statement.rows(
-                    connection, **given, ranges=wider.keys(), most=MOST_RANKED, amount=MOST_FOUND
+                    connection, **given, ranges=wider.keys(), most=wider.most, amount=MOST_FOUND
                 )
                 found |= {row["id"]: row for row in rows}
                 wider.widen(len(found))
@@ -142,7 +164,17 @@ async def _widen(connection: Connection, statement: Query, newest: int, given: d
 
 
 async def _expect(connection: Connection, statement: Query, given: dict[str, Any]) -> int:
-    """How many rows have the words and pass the filters, as the planner thinks; of a phrase, those with its words."""
+    """How many rows have the words and pass the filters, as the planner thinks.
+
+    Of a phrase, how many have the rarest pair of its words; it would multiply the chances of words that come together.
+    """
+    if not given["pairs"]:
+        return await _planned(connection, statement, given)
+    some = [given | {"words": None, "pairs": [pair]} for pair in given["pairs"][:MOST_PAIRS]]
+    return min([await _planned(connection, statement, one) for one in some])
+
+
+async def _planned(connection: Connection, statement: Query, given: dict[str, Any]) -> int:
     explain = Query(statement.name, f"explain (format json) {statement.sql}", statement.parameters)
     text = await explain.value(connection, **given, ranges=None, most=MOST_RANKED, amount=MOST_FOUND)
     node = json.loads(text)[0]["Plan"]
@@ -160,14 +192,19 @@ class Widening:
 
     newest: int
     expected: int
-    is_phrase: bool
+    query: str
     blocks: int = 0
     asked_all: bool = False
 
     def __post_init__(self) -> None:
         """Few rows: at once."""
-        if self.expected <= (MANY if self.is_phrase else MANY_OF_WORDS):
+        if self.expected <= (MANY if _SEVERAL.search(self.query) else MANY_OF_WORD):
             self.blocks = self._all
+
+    @property
+    def most(self) -> int:
+        """How many rows of a step are ranked."""
+        return MOST_RANKED if self.expected <= MANY else SOME_RANKED
 
     @property
     def _all(self) -> int:
@@ -177,7 +214,7 @@ class Widening:
         """There is enough, for what the next step costs; or there is no next step."""
         behind = self.expected * self.blocks / self._all
         enough = ENOUGH if behind <= MANY else ENOUGH_OF_MANY
-        in_vain = self.is_phrase and behind > MOST_LOOKED_AT
+        in_vain = "<" in self.query and behind > MOST_LOOKED_AT
         return self.asked_all or found >= enough or in_vain
 
     def keys(self) -> list[int] | None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 
 FOLDER = "pending_media"
 FAILED = "failed_media"
+
+
+class Target(StrEnum):
+    """Where a move brings all stored files."""
+
+    BUCKET = "bucket"
+    FOLDER = "folder"
 
 
 def staging_folder(data_folder: Path) -> Path:

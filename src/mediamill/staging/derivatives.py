@@ -7,13 +7,8 @@ that no result names, and the sweep removes it.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
 import re
-import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,10 +16,14 @@ from typing import Any
 from mediamill.db.connection import Database
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.watch import results_of
+from mediamill.storage.batches import in_batches
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.deletions import deletions_wait
 
 FOLDER = "derivatives"
 BATCH = 1_000
-_HOME = re.compile(r"libraries/[0-9]{3}/[0-9]{1,19}")
+_OWN = re.compile(rf"{FOLDER}/[0-9]{{3}}/[0-9]{{1,18}}-[^/]*")
+_HOME = re.compile(r"(libraries|intake/outputs)/[0-9]{3}/[0-9]{1,19}")
 
 
 def home_of(job: ClaimedJob) -> PurePosixPath:
@@ -36,53 +35,38 @@ def home_of(job: ClaimedJob) -> PurePosixPath:
     return PurePosixPath(FOLDER, f"{job.id % 1000:03}", f"{job.id}-{job.token}")
 
 
-def keep_files(
-    data_folder: Path, job: ClaimedJob, scratch: Path, files: Mapping[str, str]
+async def keep_files(
+    database: Database, place: Place, job: ClaimedJob, scratch: Path, files: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """Move checked derivatives from the scratch folder; name -> path relative to the data folder, and size."""
     home = home_of(job)
-    kept: dict[str, dict[str, Any]] = {}
-    for name, path in files.items():
-        target = data_folder / home / path
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync(scratch / path)
-        shutil.move(scratch / path, target)
-        kept[name] = {"path": str(home / path), "bytes": target.stat().st_size}
+    kept = {
+        name: {"path": str(home / path), "bytes": (scratch / path).stat().st_size}
+        for name, path in files.items()
+    }
+    paths = {str(home / path): scratch / path for path in files.values()}
+    await storage_at(place).put_all(database, paths)
     return kept
 
 
-async def sweep_derivatives(database: Database, data_folder: Path, older_than_seconds: float = 3600) -> int:
+async def sweep_derivatives(database: Database, place: Place, older_than_seconds: float = 3600) -> int:
     """Remove the folders of jobs that are forgotten, and of claims that were lost. How many."""
-    old = await asyncio.to_thread(_old_folders, data_folder / FOLDER, time.time() - older_than_seconds)
-    removed = 0
-    for first in range(0, len(old), BATCH):
-        batch = old[first : first + BATCH]
-        async with database.connection() as connection:
-            results = await results_of(connection, sorted({_job_id(folder) for folder in batch}))
-        for folder in batch:
-            result = results.get(_job_id(folder), "")  # None: there is no result yet
-            if result is not None and f"/{folder.name}/" not in result:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                removed += 1
+    storage, removed = storage_at(place), 0
+    async for old in storage.old_folders(database, FOLDER, older_than_seconds):
+        for batch in in_batches([folder for folder in old if _OWN.fullmatch(folder)], BATCH):
+            async with database.connection() as connection:
+                results = await results_of(connection, sorted({_job_id(folder) for folder in batch}))
+            if deletions_wait(storage.folder):
+                return removed
+            gone = []
+            for folder in batch:
+                result = results.get(_job_id(folder), "")  # None: there is no result yet
+                if result is not None and f"/{folder.rpartition('/')[2]}/" not in result:
+                    gone.append(folder)
+            await storage.remove(database, gone)
+            removed += len(gone)
     return removed
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _old_folders(root: Path, older_than: float) -> list[Path]:
-    found = []
-    for folder in root.glob("[0-9][0-9][0-9]/*-*"):
-        with contextlib.suppress(OSError, ValueError):
-            if folder.is_dir() and folder.stat().st_mtime < older_than and _job_id(folder) >= 0:
-                found.append(folder)
-    return found
-
-
-def _job_id(folder: Path) -> int:
-    return int(folder.name.partition("-")[0])
+def _job_id(folder: str) -> int:
+    return int(folder.rpartition("/")[2].partition("-")[0])

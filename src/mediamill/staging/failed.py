@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from mediamill.staging import failed_folder, staging_folder
+from mediamill.storage.deletions import deletions_wait
 
 MOST_BYTES = 2 * 1024**3
 
@@ -20,7 +21,8 @@ def put_aside(data_folder: Path, guid: str, most_bytes: int = MOST_BYTES) -> Non
         staged.replace(aside)
     with contextlib.suppress(FileNotFoundError):
         os.utime(aside)  # it is kept for a while from now on
-    _make_room(aside.parent, most_bytes)
+    if not deletions_wait(data_folder):
+        _make_room(aside.parent, most_bytes)
 
 
 def _make_room(folder: Path, most_bytes: int) -> None:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import secrets
-import shutil
 import stat
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,9 @@ from mediamill.engine.lease import extend_leases
 from mediamill.engine.model import ClaimedJob
 from mediamill.errors import ClaimLostError, GiveUpError, InvalidError, RetryLaterError
 from mediamill.staging.store import queries
+from mediamill.storage.batches import in_batches
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.deletions import deletions_wait
 
 FOLDER = "kept"
 PART = ".part-"
@@ -71,9 +71,9 @@ class NewKept:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kept_folder(data_folder: Path, job_id: int) -> Path:
-    """Where the kept files of a job lie."""
-    return data_folder / FOLDER / f"{job_id % 1000:03}" / str(job_id)
+def kept_folder(job_id: int) -> str:
+    """Where the kept files of a job are."""
+    return f"{FOLDER}/{job_id % 1000:03}/{job_id}"
 
 
 def check_kept_name(name: str) -> str:
@@ -85,12 +85,12 @@ def check_kept_name(name: str) -> str:
 
 def part_path(data_folder: Path, job_id: int) -> Path:
     """A fresh name beside the kept files, for what is still being written. The folder is made."""
-    folder = kept_folder(data_folder, job_id)
+    folder = data_folder / kept_folder(job_id)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / f"{PART}{secrets.token_hex(8)}"
 
 
-async def list_kept(connection: Connection, data_folder: Path, job_id: int) -> list[Kept]:
+async def list_kept(connection: Connection, place: Place, job_id: int) -> list[Kept]:
     """What is kept: the row is there, and the file with the size that the row says."""
     rows = await queries.list_kept.rows(connection, job_id=job_id)
     kept = [
@@ -98,19 +98,24 @@ async def list_kept(connection: Connection, data_folder: Path, job_id: int) -> l
     ]
     if not kept:
         return []
-    there = await asyncio.to_thread(sizes_of, kept_folder(data_folder, job_id))
+    there = await storage_at(place).sizes(connection, kept_folder(job_id))
     return [one for one in kept if there.get(one.name) == one.bytes]
 
 
 async def keep_file(
-    database: Database, data_folder: Path, job: ClaimedJob, new: NewKept, lease_seconds: float
+    database: Database, place: Place, job: ClaimedJob, new: NewKept, lease_seconds: float
 ) -> None:
     """Move the file to its place and note it, for the holder of the job only; the lease is extended."""
     check_kept_name(new.name)
     facts = json.dumps(dict(new.facts))
     if len(facts) > FACTS_BYTES:
         raise BadKeptFileError(f"the facts of {new.name} have {len(facts)} bytes, the limit is {FACTS_BYTES}")
-    target = kept_folder(data_folder, job.id) / new.name
+    storage = storage_at(place)
+    try:
+        await asyncio.to_thread(_check, new)
+        sent = await storage.send(new.path)
+    except OSError as error:  # not to be taken for a database that is away
+        raise _cannot_keep(new, error) from error
     async with database.transaction() as connection:
         held = await extend_leases(
             connection, [job.claim], worker_id=job.worker_id, lease_seconds=lease_seconds
@@ -118,9 +123,11 @@ async def keep_file(
         if job.id not in held:
             raise ClaimLostError
         try:
-            await asyncio.to_thread(_put, new, target)
-        except OSError as error:  # not to be taken for a database that is away
-            raise CannotKeepError(f"{new.name} cannot be kept: {error.strerror or error}") from error
+            await storage.give_name(connection, sent, f"{kept_folder(job.id)}/{new.name}")
+        except OSError as error:
+            if isinstance(error, TimeoutError | ConnectionError):
+                raise
+            raise _cannot_keep(new, error) from error
         await queries.put_kept.run(
             connection,
             job_id=job.id,
@@ -132,11 +139,11 @@ async def keep_file(
 
 
 async def adopt_files(
-    connection: Connection, data_folder: Path, job_id: int, source: Path, files: Sequence[Kept]
+    connection: Connection, place: Place, job_id: int, source: str, files: Sequence[Kept]
 ) -> None:
     """Files of another folder become kept files of this job: linked, not copied. Can be done again."""
-    folder = kept_folder(data_folder, job_id)
-    await asyncio.to_thread(_link_all, source, folder, [one.name for one in files])
+    names = [check_kept_name(one.name) for one in files]
+    await storage_at(place).link_files(connection, source, kept_folder(job_id), names)
     for one in files:
         await queries.put_kept.run(
             connection,
@@ -153,94 +160,34 @@ async def forget_kept(connection: Connection, job_ids: Sequence[int]) -> None:
     await queries.drop_kept.run(connection, job_ids=list(job_ids))
 
 
-def put_in_place(kept: Path, target: Path, names: Collection[str]) -> None:
-    """All kept files of a job become the folder `target` by one rename; files that nothing knows of do not come along.
-
-    Best as the last step of the transaction that ends the job: if that is cut off, `bring_back` undoes it.
-    """
-    for name in sizes_of(kept).keys() - set(names):
-        (kept / name).unlink(missing_ok=True)
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if target.exists():  # left by an attempt that was cut off
-        shutil.rmtree(target)
-    kept.rename(target)
-    _sync_folder(target.parent)
-
-
-def bring_back(kept: Path, target: Path) -> None:
-    """The job goes on though its files were put in place already: its end was cut off in between."""
-    if target.is_dir() and not any(not name.startswith(".") for name in sizes_of(kept)):
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.rename(kept)
-
-
-async def sweep_kept(database: Database, data_folder: Path, older_than_seconds: float = 3600) -> int:
+async def sweep_kept(database: Database, place: Place, older_than_seconds: float = 3600) -> int:
     """Remove what is kept of jobs that have ended for good. How many folders."""
-    old = await asyncio.to_thread(_old_folders, data_folder / FOLDER, time.time() - older_than_seconds)
-    removed = 0
-    for first in range(0, len(old), BATCH):
-        batch = old[first : first + BATCH]
-        ids = [int(folder.name) for folder in batch]
-        async with database.transaction() as connection:
-            rows = await queries.jobs_with_a_future.rows(connection, job_ids=ids)
-            gone = set(ids) - {row["id"] for row in rows}
-            await forget_kept(connection, list(gone))
-        for folder in batch:
-            if int(folder.name) in gone:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                removed += 1
+    storage, removed = storage_at(place), 0
+    async for old in storage.old_folders(database, FOLDER, older_than_seconds):
+        folders = {int(folder.rpartition("/")[2]): folder for folder in old if _is_kept(folder)}
+        for batch in in_batches(list(folders), BATCH):
+            async with database.transaction() as connection:
+                rows = await queries.jobs_with_a_future.rows(connection, job_ids=batch)
+                gone = set(batch) - {row["id"] for row in rows}
+                await forget_kept(connection, list(gone))
+            if deletions_wait(storage.folder):
+                return removed
+            await storage.remove(database, [folders[job_id] for job_id in gone])
+            removed += len(gone)
     return removed
 
 
-def sizes_of(folder: Path) -> dict[str, int]:
-    """The plain files of a folder."""
-    try:
-        with os.scandir(folder) as entries:
-            return {
-                entry.name: entry.stat(follow_symlinks=False).st_size
-                for entry in entries
-                if entry.is_file(follow_symlinks=False)
-            }
-    except FileNotFoundError:
-        return {}
+def _is_kept(folder: str) -> bool:
+    name = folder.rpartition("/")[2]
+    return name.isdecimal() and len(name) < 19
 
 
-def _put(new: NewKept, target: Path) -> None:
-    """On the disk first, then under its name, then the name on the disk."""
-    descriptor = os.open(new.path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size != new.bytes:
-            raise BadKeptFileError(f"{new.name} is not the file that was announced")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new.path.rename(target)
-    _sync_folder(target.parent)
+def _cannot_keep(new: NewKept, error: OSError) -> CannotKeepError:
+    return CannotKeepError(f"{new.name} cannot be kept: {error.strerror or error}")
 
 
-def _link_all(source: Path, folder: Path, names: Sequence[str]) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in names:
-        target = folder / check_kept_name(name)
-        if not target.exists():
-            os.link(source / name, target, follow_symlinks=False)
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _old_folders(root: Path, older_than: float) -> list[Path]:
-    return [
-        folder
-        for folder in root.glob("[0-9][0-9][0-9]/*")
-        if folder.name.isdecimal() and folder.is_dir() and folder.stat().st_mtime < older_than
-    ]
+def _check(new: NewKept) -> None:
+    """Is it what was announced, and nobody else's file?"""
+    found = new.path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size != new.bytes:
+        raise BadKeptFileError(f"{new.name} is not the file that was announced")

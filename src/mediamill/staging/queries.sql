@@ -14,3 +14,14 @@ delete from kept_files where job_id = any (:job_ids::bigint[]);
 -- Of these jobs, those that run or wait, and those that are dead but could be tried again.
 select id from jobs where id = any (:job_ids::bigint[])
 union select id from dead_jobs where id = any (:job_ids);
+
+-- name: hold_upload
+-- For this transaction alone: whoever adds to an upload in the bucket finds its end as it is.
+select 1 from uploads where id = :id for update;
+
+-- name: list_running
+-- Who else works on this database: servers, workers and the like, not single commands.
+select application_name as name, client_addr::text as address, count(*) as connections from pg_stat_activity
+where datname = current_database() and application_name like 'mediamill %'
+    and application_name not in ('mediamill command', 'mediamill check', 'mediamill watch', 'mediamill migrate')
+group by 1, 2 order by 1, 2;

@@ -10,10 +10,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from mediamill.db.connection import LOST
 from mediamill.errors import QuotaExceededError
 from mediamill.staging import failed_folder, staging_folder
 
@@ -45,7 +46,9 @@ def limit_bytes(quota_gb: float) -> int:
 class StagingRoom:
     """One per process that writes staged files."""
 
-    def __init__(self, data_folder: Path) -> None:
+    def __init__(self, data_folder: Path, elsewhere: Callable[[], Awaitable[int]] | None = None) -> None:
+        """`elsewhere`: how much lies in a bucket."""
+        self._elsewhere = elsewhere
         self._folders = (staging_folder(data_folder), failed_folder(data_folder))
         self._measured: int | None = None
         self._measured_at = float("-inf")
@@ -99,9 +102,10 @@ class StagingRoom:
                 return
             written_before, begun_at = self._written, time.monotonic()
             try:
-                self._measured = await asyncio.to_thread(_size_of, self._folders, frozenset(self._open))
+                measured = await asyncio.to_thread(_size_of, self._folders, frozenset(self._open))
+                self._measured = measured + (await self._elsewhere() if self._elsewhere else 0)
                 self._written -= written_before
-            except OSError as error:
+            except (OSError, *LOST) as error:
                 log.error("the size of the staged media cannot be found out: %s", error)
                 self._measured = None
             self._measured_at = begun_at

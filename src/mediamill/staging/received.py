@@ -8,18 +8,20 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mediamill.clock import to_its_end
+from mediamill.db.connection import Connection, Database
 from mediamill.engine.model import ClaimedJob
 from mediamill.errors import InvalidError, QuotaExceededError
 from mediamill.staging.derivatives import home_of
 from mediamill.staging.put import NO_SPACE
 from mediamill.staging.quota import StorageFullError
+from mediamill.storage.choose import Place, storage_at
 
 FREE_BYTES = 256 * 1024**2  # so much of the disk stays free for the database and everybody else
 LOOK_BYTES = 16 * 1024**2  # the disk is looked at each time so much has come
@@ -93,7 +95,7 @@ async def _write_all(
         if size > limit_bytes or size - looked_at > LOOK_BYTES:
             _check_size(part, size, limit_bytes)
             looked_at = size
-        await asyncio.to_thread(_write, descriptor, chunk, digest)
+        await to_its_end(asyncio.to_thread(_write, descriptor, chunk, digest))
     return size, digest.hexdigest()
 
 
@@ -124,49 +126,53 @@ def check_hash(received: Received, announced: str | None) -> None:
         )
 
 
-def derivative_path(data_folder: Path, job: ClaimedJob, path: str) -> tuple[Path, str]:
-    """Where a derivative of this claim goes, and how a result names it."""
+def derivative_name(job: ClaimedJob, path: str) -> str:
+    """The name of a derivative of this claim, as a result has it."""
     parts = path.split("/")
     if len(parts) > MOST_PARTS or not all(_PART_NAME.fullmatch(part) for part in parts):
         raise BadDerivativePathError(f"{path[:200]!r} cannot be the path of a derivative")
-    named = str(home_of(job) / PurePosixPath(*parts))
-    return data_folder / named, named
+    return str(home_of(job) / PurePosixPath(*parts))
 
 
-def put_derivative(received: Received, target: Path, home: Path) -> None:
-    """Whole and on the disk, under its name. Nothing that is there already is a link: only we write there."""
-    if sum(1 for _ in home.rglob("*")) > MOST_DERIVATIVES:
-        raise FileTooLargeError(f"a job may have {MOST_DERIVATIVES} derivatives")
-    descriptor = os.open(received.path, os.O_RDONLY | os.O_NOFOLLOW)
+async def put_derivative(
+    database: Database, place: Place, job: ClaimedJob, received: Received, name: str
+) -> None:
+    """Whole and safe, under its name. Nothing that is there already is a link: only we write there."""
+    storage = storage_at(place)
+    async with database.connection() as connection:
+        if await storage.count_in(connection, str(home_of(job))) >= MOST_DERIVATIVES:
+            raise FileTooLargeError(f"a job may have {MOST_DERIVATIVES} derivatives")
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        received.path.replace(target)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        await storage.put_all(database, {name: received.path})
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, shutil.Error) as error:
         raise BadDerivativePathError(
-            f"{target.name!r} is a folder and a file", fix="give each derivative a name of its own"
+            f"{name.rpartition('/')[2]!r} is a folder and a file",
+            fix="give each derivative a name of its own",
         ) from error
 
 
-def check_named(data_folder: Path, job: ClaimedJob, result: Any) -> None:
+async def check_named(connection: Connection, place: Place, job: ClaimedJob, result: Any) -> None:
     """A result from afar names only files that came with this very claim."""
     files = result.get("files") if isinstance(result, dict) else None
-    for name, facts in files.items() if isinstance(files, dict) else ():
+    named = {
+        name: facts
+        for name, facts in (files.items() if isinstance(files, dict) else ())
+        if not isinstance(facts, dict) or facts.get("path") is not None
+    }
+    sizes: dict[str, dict[str, int]] = {}
+    for name, facts in named.items():
         path = facts.get("path") if isinstance(facts, dict) else None
-        if path is None:
-            continue
-        if not isinstance(path, str) or not _is_sent(data_folder, job, path, facts.get("bytes")):
+        if not isinstance(path, str) or not _is_own(job, path):
+            raise BadResultFilesError(f"{str(name)[:100]!r} was not sent with this result")
+        folder, _, last = path.rpartition("/")
+        if folder not in sizes:
+            sizes[folder] = await storage_at(place).sizes(connection, folder)
+        if sizes[folder].get(last) != facts.get("bytes"):
             raise BadResultFilesError(f"{str(name)[:100]!r} was not sent with this result")
 
 
-def _is_sent(data_folder: Path, job: ClaimedJob, path: str, size: object) -> bool:
+def _is_own(job: ClaimedJob, path: str) -> bool:
     inside = path.removeprefix(f"{home_of(job)}/")
-    if inside == path:
-        return False
-    with contextlib.suppress(InvalidError, OSError):
-        found = derivative_path(data_folder, job, inside)[0].lstat()
-        return stat.S_ISREG(found.st_mode) and found.st_size == size
+    with contextlib.suppress(InvalidError):
+        return inside != path and derivative_name(job, inside) == path
     return False

@@ -13,6 +13,10 @@ from mediamill.engine.watch import subjects_at_work
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
 from mediamill.staging.kept import sweep_kept
+from mediamill.staging.shared import sweep_shared
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.deletions import deletions_wait
+from mediamill.storage.folder import FolderStorage
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +39,8 @@ async def _sweep(database: Database, folder: Path, keep_seconds: float) -> int:
         batch = old[first : first + BATCH]
         async with database.connection() as connection:
             named = await subjects_at_work(connection, [path.name for path in batch])
+        if deletions_wait(folder.parent):
+            break
         for path in batch:
             if path.name not in named:
                 deleted += await asyncio.to_thread(_delete, path)
@@ -48,19 +54,23 @@ async def sweep_failed(database: Database, data_folder: Path, keep_seconds: floa
 
 async def sweep_staging_forever(
     database: Database,
-    data_folder: Path,
+    place: Place,
     *,
     keep_seconds: float,
     failed_keep_seconds: float,
     every_seconds: float,
 ) -> None:
     """The background task of the server."""
+    storage = storage_at(place)
+    places = [storage] if isinstance(storage, FolderStorage) else [storage, FolderStorage(storage.folder)]
     while True:
         try:
-            await sweep_staging(database, data_folder, keep_seconds)
-            await sweep_failed(database, data_folder, failed_keep_seconds)
-            await sweep_derivatives(database, data_folder)
-            await sweep_kept(database, data_folder)
+            await sweep_staging(database, storage.folder, keep_seconds)
+            await sweep_failed(database, storage.folder, failed_keep_seconds)
+            for each in places:  # beside a bucket, the folder has what was on its way there
+                await sweep_derivatives(database, each)
+                await sweep_kept(database, each)
+            await sweep_shared(database, storage, keep_seconds, failed_keep_seconds)
         except LOST as error:
             log.debug("staging: the database is away: %s", error)
         except Exception:

@@ -20,18 +20,20 @@ DIMENSIONS = 8
 
 
 class OpenAiServer(ModelServer):
-    """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json. `say`: what it
-    answers to the messages of a chat.
+    """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json. `with_schemas`:
+    it knows response_format. `say`: what it answers to the messages of a chat.
     """
 
     def __init__(
         self,
         *,
         with_times: bool = True,
+        with_schemas: bool = True,
         states_model: str | None = None,
         say: Callable[[list[Any]], str] = lambda _: DESCRIPTION,
     ) -> None:
         self.with_times, self.states_model, self.say = with_times, states_model, say
+        self.with_schemas = with_schemas
         super().__init__()
 
     def answer(self, seen: Seen) -> Reply:
@@ -39,6 +41,8 @@ class OpenAiServer(ModelServer):
         match seen.path:
             case "/v1/chat/completions":
                 asked = seen.json()
+                if "response_format" in asked and not self.with_schemas:
+                    return Reply.json({"error": {"message": "unknown field response_format"}}, 400)
                 said = self.say(asked["messages"])
                 if asked.get("stream"):
                     return Reply(stream_body(said), headers={"Content-Type": "text/event-stream"})

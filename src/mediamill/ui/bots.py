@@ -122,13 +122,13 @@ class _BotPages:
         )
 
 
-async def read_form(request: Request) -> dict[str, list[str]]:
+async def read_form(request: Request, most_fields: int = MOST_FIELDS) -> dict[str, list[str]]:
     """What a page's form sent."""
     body = (await request.body()).decode("utf-8", "replace")
     try:
-        return parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return parse_qs(body, keep_blank_values=True, max_num_fields=most_fields)
     except ValueError as error:
-        raise InvalidError(f"a form has at most {MOST_FIELDS} fields") from error
+        raise InvalidError(f"a form has at most {most_fields} fields") from error
 
 
 def _with_providers(bot: dict[str, Any]) -> dict[str, Any]:

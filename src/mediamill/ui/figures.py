@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from mediamill.db.connection import LOST, Connection, Database
-from mediamill.engine import dead, watch, workers
+from mediamill.engine import browse, watch, workers
+from mediamill.staging.usage import disk_room
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +21,7 @@ MINUTES = 60
 RECENT_JOBS = 20
 RUNNING_JOBS = 10
 LATEST_DEAD = 5
+LATEST_EVENTS = 10
 MOST_WORKERS = 30
 PRESENT = ("active", "idle", "busy", "paused")
 # Counting what waits costs something when a million do: figures are kept for a multiple of the time they took.
@@ -47,6 +51,11 @@ class Figures:
     jobs: list[dict[str, Any]] = field(default_factory=list)
     dead: list[dict[str, Any]] = field(default_factory=list)
     dead_count: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+    database_version: str = ""
+    free_bytes: int = 0
+    disk_bytes: int = 0
+    redis: dict[str, Any] | None = None
 
     @property
     def present(self) -> int:
@@ -62,6 +71,11 @@ class Figures:
     def failed(self) -> int:
         """In the hour of the plot."""
         return sum(minute.failed for minute in self.minutes)
+
+    @property
+    def busy_pools(self) -> list[dict[str, Any]]:
+        """Those that have jobs to do."""
+        return [pool for pool in self.pools if depth(pool)]
 
     @property
     def deepest(self) -> int:
@@ -101,25 +115,28 @@ async def read_figures(connection: Connection) -> Figures:
         minutes=fill_minutes(throughput, datetime.now(UTC)),
         workers=await workers.list_workers(connection),
         jobs=await _read_jobs(connection),
-        dead=await dead.list_dead(connection, amount=LATEST_DEAD),
+        dead=(await browse.browse_dead(connection, amount=LATEST_DEAD)).jobs,
         dead_count=overview["dead"],
+        events=await browse.latest_events(connection, LATEST_EVENTS),
+        database_version=(await watch.database_facts(connection))["version"],
     )
 
 
 async def _read_jobs(connection: Connection) -> list[dict[str, Any]]:
     """What runs first, so that it is seen however much was enqueued since; then the newest."""
-    running = await watch.list_running(connection, RUNNING_JOBS)
+    running = (await browse.browse_jobs(connection, state="running", amount=RUNNING_JOBS)).jobs
     seen = {job["id"] for job in running}
-    running.sort(key=lambda job: -job["id"])
-    recent = await watch.list_jobs(connection, amount=RECENT_JOBS)
+    recent = (await browse.browse_jobs(connection, amount=RECENT_JOBS)).jobs
     return (running + [job for job in recent if job["id"] not in seen])[:RECENT_JOBS]
 
 
 class FiguresDesk:
     """Reads for all pages that are open, once for those who ask together."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, data_folder: Path, redis: Callable[[], dict[str, Any] | None]
+    ) -> None:
+        self._database, self._data_folder, self._redis = database, data_folder, redis
         self._figures = Figures()
         self._good_until = 0.0
         self._reading = asyncio.Lock()
@@ -138,7 +155,9 @@ class FiguresDesk:
     async def _read(self) -> Figures:
         try:
             async with asyncio.timeout(READ_SECONDS), self._database.connection() as connection:
-                return await read_figures(connection)
+                figures = await read_figures(connection)
         except LOST as error:
             log.debug("the page cannot reach the database: %s", error)
-            return Figures()
+            figures = Figures()
+        free, total = await asyncio.to_thread(disk_room, self._data_folder)
+        return replace(figures, free_bytes=free, disk_bytes=total, redis=self._redis())

@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi import Path as InPath
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from mediamill.conversations.keeper import BotKeeper
-from mediamill.db.connection import LOST, Connection, Database
-from mediamill.engine import dead, watch
+from mediamill.db.connection import Database
+from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.rules import Engine
-from mediamill.errors import ConflictError, MediamillError, NotFoundError
 from mediamill.settings import Settings
+from mediamill.staging.usage import UsageDesk
+from mediamill.ui.access_page import add_access_pages
 from mediamill.ui.asset_page import add_asset_page
+from mediamill.ui.audit_page import add_audit_page
 from mediamill.ui.bots import add_bot_pages
 from mediamill.ui.chat import add_chat_pages
+from mediamill.ui.dead import add_dead_page
 from mediamill.ui.docs import Document, add_docs_page
 from mediamill.ui.figures import FiguresDesk
 from mediamill.ui.grid import add_grid_page
+from mediamill.ui.jobs import add_job_pages
 from mediamill.ui.libraries import add_library_pages
 from mediamill.ui.library_desk import LibraryDesk
+from mediamill.ui.pools import add_pool_pages
+from mediamill.ui.projects import add_project_pages
 from mediamill.ui.rendering import Renderer
 from mediamill.ui.search_page import add_search_page
+from mediamill.ui.settings_page import add_settings_page
+from mediamill.ui.storage_page import add_storage_page
 from mediamill.ui.trash_page import add_trash_page
 from mediamill.ui.videos import add_video_pages
 from mediamill.ui.workers import add_worker_page
 
 STATIC = Path(__file__).parent / "static"
-Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 
 
 def add_pages(
     server: FastAPI, database: Database, engine: Engine, settings: Settings, keeper: BotKeeper
 ) -> None:
     """All pages and what they load, onto the server; its guard stands before them too."""
-    server.include_router(create_pages(database, engine, settings, keeper, server.openapi))
+    desk: UsageDesk = server.state.usage_desk
+    dispatch: Dispatch = server.state.deps.dispatch
+    pages = create_pages(database, engine, settings, keeper, server.openapi, desk, dispatch.facts)
+    server.include_router(pages)
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
@@ -49,16 +58,20 @@ def create_pages(
     settings: Settings,
     keeper: BotKeeper,
     describe: Callable[[], Document],
+    usage_desk: UsageDesk,
+    redis: Callable[[], dict[str, Any] | None],
 ) -> APIRouter:
-    """The routes of the pages; `describe` gives the document of the API."""
+    """The routes of the pages; `describe` gives the document of the API, `redis` how Redis is."""
     renderer = Renderer()
-    pages = _Pages(database, engine, renderer)
+    pages = _Pages(FiguresDesk(database, settings.data_folder, redis), renderer)
     router = APIRouter(include_in_schema=False, route_class=renderer.route_class())
     router.get("/")(pages.first)
     router.get("/live")(pages.live)
-    router.get("/jobs/{job_id}")(pages.job)
-    router.post("/jobs/{job_id}/retry")(pages.retry)
-    router.post("/jobs/{job_id}/purge")(pages.purge)
+    add_job_pages(router, renderer, database, engine)
+    add_dead_page(router, renderer, database, engine)
+    add_pool_pages(router, renderer, database)
+    add_storage_page(router, renderer, database, settings, usage_desk)
+    add_settings_page(router, renderer, database, settings)
     add_bot_pages(router, renderer, database, keeper)
     add_chat_pages(router, renderer, database, engine, keeper)
     add_video_pages(router, renderer, database, engine, settings)
@@ -67,17 +80,18 @@ def create_pages(
     add_grid_page(router, renderer, database, desk)
     add_asset_page(router, renderer, database)
     add_trash_page(router, renderer, database, desk)
+    add_project_pages(router, renderer, database, engine, settings)
     add_search_page(router, renderer, database, settings)
     add_worker_page(router, renderer, database)
+    add_access_pages(router, renderer, database)
+    add_audit_page(router, renderer, database, settings)
     add_docs_page(router, renderer, describe)
     return router
 
 
 class _Pages:
-    def __init__(self, database: Database, engine: Engine, renderer: Renderer) -> None:
-        self._database, self._engine = database, engine
-        self._desk = FiguresDesk(database)
-        self._render, self._sorry = renderer.page, renderer.sorry
+    def __init__(self, desk: FiguresDesk, renderer: Renderer) -> None:
+        self._desk, self._render = desk, renderer.page
 
     async def first(self) -> HTMLResponse:
         """The first page: depths, throughput, workers, jobs, dead letter."""
@@ -88,41 +102,3 @@ class _Pages:
         """The parts of the first page that change, each to be put in its place."""
         figures = await self._desk.figures()
         return self._render("live.html", figures=figures)
-
-    async def job(self, job_id: Id) -> HTMLResponse:
-        """One job, wherever it is."""
-        try:
-            async with self._database.connection() as connection:
-                job = await watch.show_job(connection, job_id)
-        except NotFoundError as error:
-            return self._sorry(404, error.message)
-        except LOST:
-            return self._sorry(503, "the database is away; this page tries again by itself")
-        return self._render("job.html", job=job)
-
-    async def retry(self, job_id: Id) -> Response:
-        """Run it again now; back to its page."""
-        try:
-            async with self._database.transaction() as connection:
-                await dead.retry_job(connection, self._engine, job_id)
-        except MediamillError as error:
-            return self._sorry(409, error.message)
-        return RedirectResponse(f"/jobs/{job_id}", 303)
-
-    async def purge(self, job_id: Id) -> Response:
-        """Forget a dead job, or one that waits; back to the first page."""
-        try:
-            async with self._database.transaction() as connection:
-                await self._purge(connection, job_id)
-        except MediamillError as error:
-            return self._sorry(409, error.message)
-        return RedirectResponse("/", 303)
-
-    async def _purge(self, connection: Connection, job_id: int) -> None:
-        if await dead.purge_dead(connection, [job_id]):
-            return
-        if not await dead.purge_jobs(connection, self._engine, [job_id]):
-            job = await watch.show_job(connection, job_id)
-            raise ConflictError(
-                f"job {job_id} is {job['state']}; only one that waits or is dead can be purged"
-            )

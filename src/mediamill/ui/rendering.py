@@ -13,9 +13,12 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
+from mediamill.access.model import Scope, current_caller
 from mediamill.db.connection import LOST
-from mediamill.errors import ConflictError, InvalidError, MediamillError, NotFoundError
+from mediamill.errors import ConflictError, InvalidError, MediamillError, NotFoundError, TooManyError
+from mediamill.ui.attention import needs_attention
 from mediamill.ui.figures import MOST_WORKERS, depth
+from mediamill.ui.navigation import MENU
 from mediamill.ui.words import FILTERS, PRIORITIES, share
 
 log = logging.getLogger(__name__)
@@ -26,6 +29,7 @@ STATUSES: tuple[tuple[type[MediamillError], int], ...] = (
     (NotFoundError, 404),
     (ConflictError, 409),
     (InvalidError, 422),
+    (TooManyError, 429),
 )
 
 
@@ -78,6 +82,12 @@ def _told(error: BaseException) -> tuple[int, str]:
     return 503, "the database is away; nothing is lost, try again in a moment"
 
 
+def may(scope: str) -> bool:
+    """Whether whoever looks at the page may do this."""
+    caller = current_caller()
+    return caller is None or caller.may(Scope(scope))
+
+
 def make_templates() -> Environment:
     """Everything that is put into a page is escaped, and a name that is missing is an error."""
     templates = Environment(
@@ -88,5 +98,7 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters.update(FILTERS)
+    templates.globals.update(current_caller=current_caller, may=may)
     templates.globals.update(share=share, depth=depth, priorities=PRIORITIES, most_workers=MOST_WORKERS)
+    templates.globals.update(menu=MENU, needs_attention=needs_attention)
     return templates

@@ -16,6 +16,8 @@ from starlette.responses import HTMLResponse
 
 from mediamill.db.connection import Connection, Database
 from mediamill.errors import MediamillError, NotFoundError
+from mediamill.intake.look import with_thumbnail
+from mediamill.intake.model import id_of
 from mediamill.libraries.browse import list_names
 from mediamill.processors.models.names import look_name, text_name
 from mediamill.search.embedders import older_models
@@ -165,7 +167,7 @@ class _SearchPage:
 
 
 async def _pictures(connection: Connection, found: Found) -> dict[str, str]:
-    """Of videos that were found, by their ids; those of libraries have theirs with them."""
+    """Of videos and project files that were found, by what they are about; those of libraries have theirs with them."""
     pictures = {}
     for place in {hit.place for hit in found.hits if hit.source == "video"}:
         try:
@@ -174,6 +176,9 @@ async def _pictures(connection: Connection, found: Found) -> dict[str, str]:
             continue
         if video["output"]:
             pictures[place] = f"/api/videos/{video['id']}/files/{video['output']}/thumbnail.jpg"
+    files = {id_of(hit.place.partition("/")[2]): hit.place for hit in found.hits if hit.source == "file"}
+    for file_id in await with_thumbnail(connection, list(files)):
+        pictures[files[file_id]] = f"/api/files/{file_id}/thumbnail"
     return pictures
 
 

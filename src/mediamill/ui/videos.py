@@ -15,6 +15,7 @@ from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
+from mediamill.storage.choose import storage_of
 from mediamill.ui.bots import read_form
 from mediamill.ui.rendering import Renderer
 from mediamill.ui.watching import WatchPage
@@ -134,7 +135,7 @@ class _VideoPages:
         """For good; back to the trash."""
 
         async def act(connection: Connection, video_id: UUID) -> None:
-            await erase_video(connection, self._settings.data_folder, video_id)
+            await erase_video(connection, storage_of(self._settings), video_id)
 
         return await self._act(act, video_id, "/videos?trash=1")
 

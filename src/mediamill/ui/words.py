@@ -69,6 +69,11 @@ def until(moment: datetime | None) -> str:
     return "–" if moment is None else span((moment - datetime.now(UTC)).total_seconds())
 
 
+def plain_number(value: float | str) -> str:
+    """A number for a field of a form: 60 rather than 60.0; a text as it is."""
+    return f"{value:.15g}" if isinstance(value, int | float) else value
+
+
 def tone(state: str) -> str:
     """The colour of a state."""
     return TONES.get(state, "quiet")
@@ -155,4 +160,6 @@ FILTERS = {
     "clock": clock,
     "size": size,
     "playtime": playtime,
+    "plain_number": plain_number,
+    "span": span,
 }

@@ -9,13 +9,16 @@ from fastapi import Path as InPath
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Connection, Database
-from mediamill.engine import watch, workers
+from mediamill.engine import workers
+from mediamill.engine.browse import browse_jobs
+from mediamill.engine.flight_dumps import list_dumps
 from mediamill.engine.model import Command
 from mediamill.errors import NotFoundError
 from mediamill.ui.rendering import Renderer
 
 WorkerId = Annotated[int, InPath(ge=1, le=2**31 - 1)]
 MOST_RUNNING = 500
+MOST_DUMPS = 20
 NEAR = ("localhost", "127.0.0.1", "::1")
 ENCODERS = {"h264_nvenc": "NVENC", "h264_qsv": "QSV", "h264_vaapi": "VAAPI", "libx264": "x264"}
 
@@ -41,11 +44,13 @@ class _WorkerPage:
         """Workers, those long gone only with `all`; with `part` only the list."""
         async with self._database.connection() as connection:
             found = await workers.list_workers(connection, all_=all)
-            running = await watch.list_running(connection, MOST_RUNNING)
+            running = (await browse_jobs(connection, state="running", amount=MOST_RUNNING)).jobs
+            dumps = await list_dumps(connection, amount=MOST_DUMPS)
         return self._renderer.page(
-            "workers/list.html" if part else "workers/all.html",
+            "workers/live.html" if part else "workers/all.html",
             workers=[_with_jobs(worker, running) for worker in found],
             all=all,
+            dumps=dumps,
             address=str(request.base_url).rstrip("/"),
             near=request.url.hostname in NEAR,
         )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +20,14 @@ from mediamill.media.hls import MASTER
 from mediamill.processors.audio.captions import write_captions
 from mediamill.processors.models.contract import Segment
 from mediamill.settings import Settings
-from mediamill.staging.kept import Kept, adopt_files, bring_back, forget_kept, kept_folder
+from mediamill.staging.kept import Kept, adopt_files, forget_kept, kept_folder
+from mediamill.storage.choose import Place, storage_at, storage_of
+from mediamill.storage.read import read_text
 from mediamill.videos.again import enqueue_captions, retranscode_of
 from mediamill.videos.findable import note_findable
 from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder
 from mediamill.videos.publish import publish
 from mediamill.videos.store import queries
-from mediamill.videos.trash import remove_later
 
 STATES = ("pending", "in_progress", "completed", "failed", "skipped")
 ERROR_CHARACTERS = 500
@@ -43,11 +42,11 @@ class VideoGoneError(GiveUpError):
 
 def video_kinds(settings: Settings) -> tuple[JobKind, ...]:
     """The kinds, for a process with these settings."""
-    data = settings.data_folder
+    storage = storage_of(settings)
     return (
         JobKind(
             TRANSCODE,
-            on_claimed=partial(begin, data),
+            on_claimed=partial(begin, storage),
             on_completed=partial(complete, settings),
             on_failed=partial(give_up, settings),
             on_released=release,
@@ -59,7 +58,7 @@ def video_kinds(settings: Settings) -> tuple[JobKind, ...]:
         ),
         JobKind(
             TRANSCRIBE,
-            on_completed=partial(keep_transcript, data),
+            on_completed=partial(keep_transcript, storage),
             on_failed=note_no_transcript,
             local=True,
             description="Writes down what is said in a video: its transcript, and captions for the player.",
@@ -67,22 +66,22 @@ def video_kinds(settings: Settings) -> tuple[JobKind, ...]:
     )
 
 
-async def begin(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+async def begin(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
     """Claimed: the video is processing; what is to be made anew goes now, and what stays goes with the job."""
     for job in jobs:
         video = await _lock(connection, job)
         if video is None:
             raise VideoGoneError
-        shown = output_folder(data_folder, video["id"], job.job_id)
-        await asyncio.to_thread(bring_back, kept_folder(data_folder, job.job_id), shown)
+        shown = output_folder(video["id"], job.job_id)
+        await storage_at(place).bring_back(kept_folder(job.job_id), shown)
         wish = retranscode_of(dict(job.payload))
         if wish:
-            await _clear(connection, data_folder, video, job, wish)
+            await _clear(connection, place, video, job, wish)
         await _move(connection, video["id"], "processing", None)
 
 
 async def _clear(
-    connection: Connection, data_folder: Path, video: Record, job: Moved, wish: Mapping[str, Any]
+    connection: Connection, place: Place, video: Record, job: Moved, wish: Mapping[str, Any]
 ) -> None:
     """Rows only: the files go with their folder, when the new stream takes its place."""
     video_id, named = video["id"], wish.get("qualities")
@@ -99,8 +98,8 @@ async def _clear(
             for row in rows
             if row["name"] != MASTER
         ]
-        source = output_folder(data_folder, video_id, video["output"])
-        await adopt_files(connection, data_folder, job.job_id, source, stay)
+        source = output_folder(video_id, video["output"])
+        await adopt_files(connection, place, job.job_id, source, stay)
 
 
 async def complete(settings: Settings, connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -110,7 +109,7 @@ async def complete(settings: Settings, connection: Connection, jobs: Sequence[Mo
         if video is None:  # erased meanwhile: what was made is swept
             await forget_kept(connection, [job.job_id])
             continue
-        made = await publish(connection, settings.data_folder, video, job)
+        made = await publish(connection, storage_of(settings), video, job)
         if made.has_audio and settings.video_captions and video["captions_state"] == "none":
             await enqueue_captions(connection, Enqueuer(Kinds([JobKind(TRANSCRIBE)])), video["id"])
         await note_findable(connection, video["id"])
@@ -128,7 +127,7 @@ async def give_up(settings: Settings, connection: Connection, jobs: Sequence[Mov
         await _move(connection, video["id"], "failed", error)
         if settings.video_clean_partial:
             await forget_kept(connection, [job.job_id])
-            remove_later(connection, kept_folder(settings.data_folder, job.job_id))
+            await storage_of(settings).drop(connection, kept_folder(job.job_id))
 
 
 async def release(connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -162,13 +161,13 @@ async def note_progress(connection: Connection, job: ClaimedJob, parts: Mapping[
             )
 
 
-async def keep_transcript(data_folder: Path, connection: Connection, jobs: Sequence[Moved]) -> None:
+async def keep_transcript(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
     """What was heard; nothing said is no failure."""
     for job in jobs:
         video = await _lock(connection, job)
         if video is None:
             continue
-        segments = _segments(data_folder, job)
+        segments = await _segments(connection, place, job)
         language = _heard(job).get("language")
         language = language if isinstance(language, str) else None
         text = " ".join(segment.text.strip() for segment in segments)
@@ -203,15 +202,15 @@ def _heard(job: Moved) -> Mapping[str, Any]:
     return facts if isinstance(facts, Mapping) else {}
 
 
-def _segments(data_folder: Path, job: Moved) -> list[Segment]:
+async def _segments(connection: Connection, place: Place, job: Moved) -> list[Segment]:
     """From the result, or from the file that a long one was written to. Either may be anybody's."""
     found = _heard(job).get("segments") or []
     files = job.result.get("files") if isinstance(job.result, Mapping) else None
     path = files.get("segments.json", {}).get("path") if isinstance(files, Mapping) else None
     if not found and isinstance(path, str):
         own = rf"derivatives/\d{{3}}/{job.job_id}-\d+/segments\.json"
-        if re.fullmatch(own, path) and (data_folder / path).stat().st_size <= SEGMENTS_BYTES:
-            found = json.loads((data_folder / path).read_text(encoding="utf-8"))
+        if re.fullmatch(own, path):
+            found = json.loads(await read_text(connection, place, path, SEGMENTS_BYTES) or "[]")
     return [
         Segment(float(one["start"]), float(one["end"]), str(one["text"]).replace("\0", ""))
         for one in found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -92,24 +91,19 @@ def owner_of(video_id: UUID) -> str:
     return f"video:{video_id}"
 
 
-def video_folder(data_folder: Path, video_id: UUID) -> Path:
+def video_folder(video_id: UUID) -> str:
     """Everything of one video."""
-    return data_folder / FOLDER / str(video_id)
+    return f"{FOLDER}/{video_id}"
 
 
 def source_name(video_id: UUID) -> str:
     """The uploaded file, as a payload names it."""
-    return f"{FOLDER}/{video_id}/source"
+    return f"{video_folder(video_id)}/source"
 
 
-def source_path(data_folder: Path, video_id: UUID) -> Path:
-    """The uploaded file."""
-    return data_folder / source_name(video_id)
-
-
-def output_folder(data_folder: Path, video_id: UUID, output: int) -> Path:
+def output_folder(video_id: UUID, output: int) -> str:
     """The stream that one job made."""
-    return video_folder(data_folder, video_id) / str(output)
+    return f"{video_folder(video_id)}/{output}"
 
 
 def check_qualities(names: list[str]) -> list[str]:

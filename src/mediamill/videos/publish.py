@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from uuid import UUID
 
 from asyncpg import Record
@@ -19,10 +17,12 @@ from mediamill.db.connection import Connection
 from mediamill.engine.model import Moved
 from mediamill.errors import RetryLaterError
 from mediamill.media.hls import check_output
-from mediamill.staging.kept import bring_back, forget_kept, kept_folder, list_kept, put_in_place
-from mediamill.videos.model import QUALITIES, Made, output_folder, read_made
+from mediamill.staging.kept import forget_kept, kept_folder, list_kept
+from mediamill.storage.choose import Place, storage_at
+from mediamill.storage.contract import Storage
+from mediamill.storage.read import read_text
+from mediamill.videos.model import QUALITIES, Made, output_folder, read_made, video_folder
 from mediamill.videos.store import queries
-from mediamill.videos.trash import remove_later
 
 PLAYLIST_BYTES = 4 << 20
 MOST_FAULTS = 5
@@ -34,15 +34,16 @@ class BadOutputError(RetryLaterError):
     code = "bad_output"
 
 
-async def publish(connection: Connection, data_folder: Path, video: Record, job: Moved) -> Made:
+async def publish(connection: Connection, place: Place, video: Record, job: Moved) -> Made:
     """Show what the job made; what was shown before goes when the transaction has ended."""
     made = read_made(job.result)
     video_id: UUID = video["id"]
-    kept, target = kept_folder(data_folder, job.job_id), output_folder(data_folder, video_id, job.job_id)
-    await asyncio.to_thread(bring_back, kept, target)
-    files = {one.name: one for one in await list_kept(connection, data_folder, job.job_id)}
+    storage, kept, target = storage_at(place), kept_folder(job.job_id), output_folder(video_id, job.job_id)
+    await storage.bring_back(kept, target)
+    files = {one.name: one for one in await list_kept(connection, storage, job.job_id)}
     sizes = {name: one.bytes for name, one in files.items()}
-    faults = await asyncio.to_thread(check_output, sizes, lambda name: _read(kept / name))
+    texts = {name: await _read(connection, storage, f"{kept}/{name}") for name in sizes if _is_text(name)}
+    faults = await asyncio.to_thread(check_output, sizes, lambda name: texts.get(name, ""))
     if faults:
         raise BadOutputError("the stream is not whole: " + "; ".join(faults[:MOST_FAULTS]))
     await queries.drop_files.run(connection, video_id=video_id, qualities=None)
@@ -69,9 +70,9 @@ async def publish(connection: Connection, data_folder: Path, video: Record, job:
         output_bytes=sum(sizes.values()),
         captions_state=video["captions_state"] if made.has_audio else "silent",
     )
-    await asyncio.to_thread(put_in_place, kept, target, files)
-    for folder in await asyncio.to_thread(_other_outputs, target):
-        remove_later(connection, folder)
+    await storage.move_folder(connection, kept, target, files)
+    outputs = await storage.folders(connection, video_folder(video_id))
+    await storage.drop(connection, *(one for one in outputs if _is_output(one) and one != target))
     return made
 
 
@@ -105,11 +106,14 @@ def _names(made: Made) -> set[str]:
     return {quality.name for quality in made.qualities}
 
 
-def _read(path: Path) -> str:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return file.read(PLAYLIST_BYTES + 1)[:PLAYLIST_BYTES].decode("utf-8", "replace")
+async def _read(connection: Connection, storage: Storage, name: str) -> str:
+    return await read_text(connection, storage, name, PLAYLIST_BYTES) or ""
 
 
-def _other_outputs(shown: Path) -> list[Path]:
+def _is_text(name: str) -> bool:
+    return name.endswith((".m3u8", ".vtt"))
+
+
+def _is_output(folder: str) -> bool:
     """What was shown before, also if a retranscode has taken it away already."""
-    return [path for path in shown.parent.iterdir() if path.name.isdecimal() and path != shown]
+    return folder.rpartition("/")[2].isdecimal()

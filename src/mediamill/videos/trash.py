@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import shutil
 from contextlib import suppress
-from pathlib import Path
 from uuid import UUID
 
-from mediamill.db.connection import Connection, Database, after_commit
+from mediamill.db.connection import Connection, Database
 from mediamill.engine.dead import purge_dead
 from mediamill.engine.hold import forget_owner, hold_owner, release_owner
 from mediamill.errors import ConflictError
+from mediamill.storage.choose import Place, storage_at
 from mediamill.videos.again import lock_video
 from mediamill.videos.findable import note_findable
 from mediamill.videos.model import UnknownVideoError, owner_of, video_folder
@@ -55,7 +53,7 @@ async def restore_video(connection: Connection, video_id: UUID) -> None:
     await queries.tell.run(connection, id=video_id)
 
 
-async def erase_video(connection: Connection, data_folder: Path, video_id: UUID) -> None:
+async def erase_video(connection: Connection, place: Place, video_id: UUID) -> None:
     """Out of the trash, for good: rows and jobs with the caller's transaction, files after it."""
     await lock_video(connection, video_id)
     if await queries.erase_video.value(connection, id=video_id) is None:
@@ -66,10 +64,10 @@ async def erase_video(connection: Connection, data_folder: Path, video_id: UUID)
     await forget_owner(connection, owner_of(video_id))
     await note_findable(connection, video_id)
     await queries.tell_gone.run(connection, id=str(video_id))
-    remove_later(connection, video_folder(data_folder, video_id))
+    await storage_at(place).drop(connection, video_folder(video_id))
 
 
-async def empty_trash(database: Database, data_folder: Path, keep_days: int = 0) -> int:
+async def empty_trash(database: Database, place: Place, keep_days: int = 0) -> int:
     """Erase what has been in the trash for so long, one by one. How many."""
     erased = 0
     while True:
@@ -79,17 +77,7 @@ async def empty_trash(database: Database, data_folder: Path, keep_days: int = 0)
             # Somebody else may have restored or erased it meanwhile.
             with suppress(NotInTrashError, UnknownVideoError):
                 async with database.transaction() as connection:
-                    await erase_video(connection, data_folder, row["id"])
+                    await erase_video(connection, place, row["id"])
                 erased += 1
         if len(rows) < BATCH:
             return erased
-
-
-def remove_later(connection: Connection, folder: Path) -> None:
-    """A folder goes when the transaction has come to its end, in a thread: it may hold thousands of files."""
-
-    def remove() -> None:
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(None, lambda: shutil.rmtree(folder, ignore_errors=True))
-
-    after_commit(connection, remove)

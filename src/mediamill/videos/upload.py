@@ -12,11 +12,11 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from pathlib import Path, PureWindowsPath
+from pathlib import PureWindowsPath
 from uuid import UUID, uuid4
 
 from asyncpg import Record
@@ -24,28 +24,22 @@ from asyncpg import Record
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.errors import ConflictError, InvalidError
-from mediamill.media.sniff import UNKNOWN, Sniffed, sniff, sniff_file
+from mediamill.media.sniff import UNKNOWN, Sniffed, sniff_file
 from mediamill.settings import Settings
+from mediamill.staging.append import Inflow
+from mediamill.staging.choose_parts import parts_of
+from mediamill.staging.parts import HeldPart, Parts
 from mediamill.staging.put import EmptyUploadError, UploadTooLargeError
 from mediamill.staging.quota import StorageFullError
 from mediamill.staging.resumable import (
     BeyondLengthError,
     OffsetMismatchError,
-    Part,
+    PartFacts,
     PartMissingError,
     UploadLockedError,
-    append,
-    check_room,
-    create_part,
-    hold_part,
-    part_facts,
 )
 from mediamill.videos.add import add_video
-from mediamill.videos.model import (
-    NewVideo,
-    clean_fact,
-    video_folder,
-)
+from mediamill.videos.model import NewVideo, clean_fact, source_name
 from mediamill.videos.upload_store import queries
 
 log = logging.getLogger(__name__)
@@ -101,9 +95,9 @@ class Uploads:
         self._check_length(length)
         while True:
             upload_id = uuid4()
-            await create_part(self._data, upload_id)  # before its row: a row without a file is dead
+            await self._parts.create(upload_id)  # before its row: a row without a file is dead
             row = await self._add(upload_id, length, said)
-            with hold_part(self._data, upload_id) as part:
+            async with self._parts.hold(upload_id, source_name(upload_id)) as part:
                 if row["id"] != upload_id:
                     await part.delete()
                 else:
@@ -116,16 +110,16 @@ class Uploads:
     async def show(self, upload_id: UUID) -> Upload:
         """How far it is. One that is whole is finished first."""
         row = await self._row(upload_id)
-        facts = part_facts(self._data, upload_id)
+        facts = await self._facts(upload_id)
         if row["finished_at"] is None and (facts is None or facts.size == row["bytes"]):
             return await self.finish(row)
-        return self._as_upload(row)
+        return await self._as_upload(row)
 
     async def append(
         self,
         upload_id: UUID,
         offset: int,
-        chunks: AsyncIterable[bytes],
+        pieces: AsyncIterable[bytes | Inflow],
         *,
         announced_bytes: int | None = None,
         sha256: bytes | None = None,
@@ -137,25 +131,27 @@ class Uploads:
         try:
             async with self._hold(upload_id) as part:
                 row = await self._touch(upload_id)
-                await self._append(part, row, offset, chunks, sha256)
+                await self._append(part, row, offset, pieces, sha256)
         except PartMissingError:
             row = await self._row(upload_id)
             if offset != row["bytes"]:
                 raise OffsetMismatchError("all of the upload has come already") from None
-        whole = part_facts(self._data, upload_id) is None
-        return await self._register(row) if whole and row["finished_at"] is None else self._as_upload(row)
+        whole = await self._facts(upload_id) is None
+        if whole and row["finished_at"] is None:
+            return await self._register(row)
+        return await self._as_upload(row)
 
     async def finish(self, row: Record) -> Upload:
         """Whatever is left to be done for one that is whole. If somebody else is at it, it is shown as it is."""
         try:
-            with hold_part(self._data, row["id"]) as part:
+            async with self._parts.hold(row["id"], source_name(row["id"])) as part:
                 if part.size < row["bytes"]:
-                    return self._as_upload(row)
+                    return await self._as_upload(row)
                 await self._place(part, row["id"])
         except PartMissingError:
             pass  # moved before, or never there
         except UploadLockedError:
-            return self._as_upload(row)
+            return await self._as_upload(row)
         return await self._register(row)
 
     async def terminate(self, upload_id: UUID) -> None:
@@ -174,40 +170,45 @@ class Uploads:
 
     async def expire(self, row: Record) -> bool:
         """If nobody went on with it for long enough. UploadLockedError: somebody does."""
-        with hold_part(self._data, row["id"]) as part:
-            if part.size < row["bytes"] and self._as_upload(row).expires_at < datetime.now(UTC):
+        async with self._parts.hold(row["id"], source_name(row["id"])) as part:
+            upload = await self._as_upload(row)
+            if part.size < row["bytes"] and upload.expires_at < datetime.now(UTC):
                 await self._drop(part, row["id"])
                 return True
         return False
 
     async def _append(
-        self, part: Part, row: Record, offset: int, chunks: AsyncIterable[bytes], sha256: bytes | None
+        self,
+        part: HeldPart,
+        row: Record,
+        offset: int,
+        pieces: AsyncIterable[bytes | Inflow],
+        sha256: bytes | None,
     ) -> None:
-        looked = _looked_at(chunks) if offset == 0 else chunks
+        looked = _looked_at(pieces) if offset == 0 else pieces
         try:
-            size = await append(part, looked, offset=offset, length=row["bytes"], sha256=sha256)
+            size = await part.append(looked, offset=offset, length=row["bytes"], sha256=sha256)
         except NotAVideoError:
             await self._drop(part, row["id"])
             raise
         if size == row["bytes"]:
             await self._place(part, row["id"])
 
-    async def _place(self, part: Part, upload_id: UUID) -> None:
+    async def _place(self, part: HeldPart, upload_id: UUID) -> None:
         """All of it is there: to the video's folder, if it is one."""
-        found = await asyncio.to_thread(sniff, part.path)
+        found = await part.sniff()
         if not found.mime_type.startswith(VIDEO):
             await self._drop(part, upload_id)
             raise _not_a_video(found)
-        await part.move(self._source(upload_id))
+        await part.move(source_name(upload_id))
 
     async def _register(self, row: Record) -> Upload:
         """The video, its job and the end of the upload: all or nothing."""
         upload_id: UUID = row["id"]
-        source = self._source(upload_id)
-        if not source.exists():
+        found = await self._parts.sniff_stored(source_name(upload_id))
+        if found is None:
             await self._drop(None, upload_id)
             raise PartMissingError
-        found = await asyncio.to_thread(sniff, source)
         async with self.database.transaction() as connection:
             locked = await queries.lock_upload.row(connection, id=upload_id)
             if locked is None:
@@ -219,9 +220,9 @@ class Uploads:
                     connection, id=upload_id, keep_seconds=self._keep.total_seconds()
                 )
                 assert locked is not None
-        return self._as_upload(locked)
+        return await self._as_upload(locked)
 
-    async def _drop(self, part: Part | None, upload_id: UUID) -> None:
+    async def _drop(self, part: HeldPart | None, upload_id: UUID) -> None:
         """The row first: a file without one is found by the sweep."""
         async with self.database.connection() as connection:
             await queries.drop_upload.run(connection, id=upload_id)
@@ -259,12 +260,13 @@ class Uploads:
         return row
 
     @asynccontextmanager
-    async def _hold(self, upload_id: UUID) -> AsyncIterator[Part]:
+    async def _hold(self, upload_id: UUID) -> AsyncIterator[HeldPart]:
         """The part alone; a moment is waited for whoever has it."""
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             for tries_left in reversed(range(LOCK_TRIES)):
                 try:
-                    part = stack.enter_context(hold_part(self._data, upload_id))
+                    held = self._parts.hold(upload_id, source_name(upload_id))
+                    part = await stack.enter_async_context(held)
                     break
                 except UploadLockedError:
                     if not tries_left:
@@ -272,9 +274,9 @@ class Uploads:
                 await asyncio.sleep(LOCK_SECONDS)
             yield part
 
-    def _as_upload(self, row: Record) -> Upload:
+    async def _as_upload(self, row: Record) -> Upload:
         """With the part as it is now. It expires so long after the last byte came."""
-        facts = None if row["finished_at"] else part_facts(self._data, row["id"])
+        facts = None if row["finished_at"] else await self._facts(row["id"])
         metadata: dict[str, str] = json.loads(row["metadata"])
         if facts is None:
             finished = row["finished_at"] is not None
@@ -291,19 +293,19 @@ class Uploads:
                 f"a video may have {limit} bytes", fix="MEDIAMILL_VIDEO_UPLOAD_LIMIT_BYTES sets the limit"
             )
 
-    async def _check_room(self, part: Part, upload_id: UUID, length: int) -> None:
+    async def _check_room(self, part: HeldPart, upload_id: UUID, length: int) -> None:
         try:
-            check_room(part.path.parent, length)
+            part.check_room(length)
         except StorageFullError:
             await self._drop(part, upload_id)
             raise
 
-    def _source(self, upload_id: UUID) -> Path:
-        return video_folder(self._data, upload_id) / "source"
+    async def _facts(self, upload_id: UUID) -> PartFacts | None:
+        return await self._parts.facts(upload_id, source_name(upload_id))
 
     @property
-    def _data(self) -> Path:
-        return self.settings.data_folder
+    def _parts(self) -> Parts:
+        return parts_of(self.database, self.settings)
 
     @property
     def _keep(self) -> timedelta:
@@ -319,18 +321,25 @@ def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _looked_at(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+async def _looked_at(pieces: AsyncIterable[bytes | Inflow]) -> AsyncIterator[bytes | Inflow]:
     """What is no video by its first bytes need not be sent to its end. In doubt, the end decides."""
     first: bytearray | None = bytearray()
-    async for chunk in chunks:
-        if first is not None and len(first) < LOOK_BYTES:
-            first += chunk
+    async for piece in pieces:
+        if first is not None:
+            piece = piece if isinstance(piece, bytes) else _first_of(piece)
+            first += piece
             if len(first) >= LOOK_BYTES:
                 found = await asyncio.to_thread(sniff_file, BytesIO(first))
                 if not found.mime_type.startswith((VIDEO, SOUND, UNKNOWN)):
                     raise _not_a_video(found)
                 first = None
-        yield chunk
+        yield piece
+
+
+def _first_of(inflow: Inflow) -> bytes:
+    """Some bytes of what has come; it is given again for the rest."""
+    buffer = bytearray(LOOK_BYTES)
+    return bytes(buffer[: inflow.read_into(memoryview(buffer))])
 
 
 def _not_a_video(found: Sniffed) -> NotAVideoError:

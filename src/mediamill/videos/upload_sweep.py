@@ -15,6 +15,8 @@ from asyncpg import Record
 from mediamill.db.connection import LOST
 from mediamill.errors import MediamillError
 from mediamill.staging.resumable import FOLDER, PartMissingError, UploadLockedError, hold_part
+from mediamill.storage.bucket import BucketStorage
+from mediamill.storage.choose import storage_of
 from mediamill.videos.upload import Uploads
 from mediamill.videos.upload_store import queries
 
@@ -73,6 +75,9 @@ async def _look_after(uploads: Uploads, row: Record) -> None:
 
 async def _delete_orphans(uploads: Uploads) -> None:
     """Files whose rows are gone, or never came to be."""
+    storage = storage_of(uploads.settings)
+    if isinstance(storage, BucketStorage):
+        await _delete_orphans_there(uploads, storage)
     data = uploads.settings.data_folder
     old = await asyncio.to_thread(_old_parts, data / FOLDER, time.time() - ORPHAN_SECONDS)
     for first in range(0, len(old), BATCH):
@@ -84,6 +89,14 @@ async def _delete_orphans(uploads: Uploads) -> None:
                 with suppress(MediamillError), hold_part(data, upload_id) as part:
                     await part.delete()
                     log.info("file of upload %s, which nobody knows, is deleted", upload_id)
+
+
+async def _delete_orphans_there(uploads: Uploads, storage: BucketStorage) -> None:
+    async for batch in storage.old_files(uploads.database, FOLDER, ORPHAN_SECONDS):
+        names = {UUID(name.rpartition("/")[2]): name for name in batch}
+        async with uploads.database.transaction() as connection:
+            known = {row["id"] for row in await queries.known_uploads.rows(connection, ids=list(names))}
+            await storage.drop(connection, *(name for one, name in names.items() if one not in known))
 
 
 def _old_parts(folder: Path, older_than: float) -> list[UUID]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from asyncpg import TransactionRollbackError
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from mediamill.db.connection import LOST
+from mediamill.db.connection import ASK_AGAIN
 from mediamill.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class AwayError(UnavailableError):
@@ -24,4 +30,16 @@ class RefusedError(AwayError):
 
 
 # Away, or two of us met on the same rows: to be tried again.
-AWAY = (*LOST, TransactionRollbackError, AwayError)
+AWAY = (*ASK_AGAIN, AwayError)
+
+
+async def insist(verb: Callable[[], Awaitable[T]]) -> T:
+    """Until it is done: nothing is dropped because the other side is away for a while."""
+    pause = 0.05
+    while True:
+        try:
+            return await verb()
+        except AWAY as error:
+            log.debug("the other side is away: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping
 from functools import partial
@@ -35,6 +36,7 @@ from mediamill.worker.messages import (
     Progress,
     Ready,
     Report,
+    Spent,
     Start,
     Work,
     decode_work,
@@ -178,7 +180,7 @@ def answer(processor: Processor, work: Work, link: Link) -> bytearray:
     """Run one attempt; the frame that tells how it ended. Nothing that a processor raises ends the child."""
     given = Given(work, link)
     try:
-        output = processor.process(given)
+        output = process(processor, given, work, link)
         if not isinstance(output, ProcessorOutput):
             raise RefusedOutputError(f"the processor returned {type(output).__name__}, not a ProcessorOutput")
         result = as_json(dict(output.result), "result")
@@ -186,6 +188,18 @@ def answer(processor: Processor, work: Work, link: Link) -> bytearray:
         return bounded(Done(work.number, result, files, given.folder_made), work.output_bytes)
     except BaseException as error:
         return frame(failure(error, work.number, given.folder_made))
+
+
+def process(processor: Processor, given: Given, work: Work, link: Link) -> ProcessorOutput:
+    """The attempt itself; if it is traced, the worker is told when, because nothing here reaches the network."""
+    if not work.traced:
+        return processor.process(given)
+    began, cpu = time.time_ns(), time.process_time()
+    try:
+        return processor.process(given)
+    finally:
+        spent = Spent(os.getpid(), began, time.time_ns(), time.process_time() - cpu)
+        link.send(frame(Progress(work.number, Report(spent=spent))))
 
 
 def failure(error: BaseException, number: int, folder: bool) -> Failed:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from mediamill.dispatch.hints import Hints
 from mediamill.engine.flight_log import FlightLog
 from mediamill.engine.model import ClaimedJob, Command, WorkerState
 from mediamill.engine.pools import Pool
+from mediamill.storage.choose import Place
 from mediamill.worker.source import Source
 
 # What a worker hears: of jobs (in which pool), of pools, of itself (its id); with no name: anything may have happened.
@@ -36,6 +38,7 @@ class WorkerPlan:
     gpu: bool = False
     encoders: tuple[str, ...] = ()
     data_folder: Path = Path("data")
+    place: Place | None = None  # where lasting files are; unset: in the data folder
     flight: FlightLog | None = None
     child_idle_seconds: float = 300
 
@@ -79,6 +82,10 @@ class Home(Protocol):
     def poll_seconds(self) -> float:
         """How long to wait for a word before looking for jobs without one."""
 
+    @property
+    def hints(self) -> Hints:
+        """Whom the lanes tell whether they have time."""
+
     async def register(self, crash: Callable[[BaseException], None]) -> int:
         """The worker's id. `crash` may be called later: the worker must end, and why."""
 
@@ -96,6 +103,9 @@ class Home(Protocol):
 
     def chores(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """What runs beside the jobs until the end, by name."""
+
+    async def keep_dump(self, path: Path) -> None:
+        """A flight log was written here: bring it home, once."""
 
     async def leave(self) -> None:
         """Say goodbye; nothing may keep the worker from going."""

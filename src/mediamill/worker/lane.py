@@ -2,8 +2,8 @@
 
 Small loops share a buffer of claimed jobs and a list of outcomes. The claimer keeps the buffer filled (a
 little ahead when jobs are short, not at all when they are long), slots take jobs from it and run them, the
-settler writes down whatever has ended since its last write, the keeper extends leases. While one waits for
-the database the others go on; batches grow with the load by themselves.
+settler (`settling.py`) writes down whatever has ended since its last write, the keeper extends leases. While one
+waits for the database the others go on; batches grow with the load by themselves.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from mediamill import traces
 from mediamill.clock import wait_at_most
-from mediamill.engine.model import ClaimedJob, Failure, failure_of
+from mediamill.dispatch.hints import EverybodyHears, Hints
+from mediamill.engine.model import ClaimedJob, failure_of
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled, encode_result
+from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError
+from mediamill.logs import at_work, tell
 from mediamill.worker.away import AWAY
 from mediamill.worker.failures import WrongPoolError
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
+from mediamill.worker.settling import Settler
 from mediamill.worker.source import Source
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0  # when no notification comes
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
-
-Outcome = Finish | Elsewhere | tuple[ClaimedJob, Failure]
 
 
 class Lane:
@@ -51,21 +53,19 @@ class Lane:
         changed: Callable[[], None],
         crashed: Callable[[BaseException], None],
         poll_seconds: float = POLL_SECONDS,
+        hints: Hints | None = None,
     ) -> None:
         self.pool = pool
-        self._poll_seconds = poll_seconds
-        self.completed = self.failed = self.lost = 0
+        self._poll_seconds, self._hints = poll_seconds, hints or EverybodyHears()
         self.paused = False
         self.source, self._engine, self._runner = source, engine, runner
         self._changed, self._crashed = changed, crashed
         self._buffer: deque[ClaimedJob] = deque()
-        self._outcomes: list[Outcome] = []
-        self._unsettled: list[ClaimedJob] = []
         self._claimed_at: dict[int, float] = {}
         self._slots: list[Slot] = []
         self._stopping = False
         self._work, self._room, self._woken = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._ended, self._settled = asyncio.Event(), asyncio.Event()
+        self.settler = Settler(self, settled=self._note_settled, rested=self._note_rest)
         self._pace, self._begun_at = Pace(), 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
@@ -76,7 +76,12 @@ class Lane:
     def start(self) -> None:
         """Begin to claim and run."""
         self._claiming = self._begin(self._claim_forever())
-        loops = (self._settle_forever, self._keep_forever, self._watch_forever, self._tell_depth_forever)
+        loops = (
+            self.settler.settle_forever,
+            self._keep_forever,
+            self._watch_forever,
+            self._tell_depth_forever,
+        )
         self._tasks = [self._claiming, *(self._begin(loop()) for loop in loops)]
         self.resize(self.pool)
 
@@ -117,7 +122,7 @@ class Lane:
     @property
     def held(self) -> list[ClaimedJob]:
         """Everything in this lane's hands, from the claim until it is settled."""
-        return [*self.running, *self._buffer, *self._unsettled, *map(_job_of, self._outcomes)]
+        return [*self.running, *self._buffer, *self.settler.jobs]
 
     async def pause(self) -> None:
         """Finish what runs, claim no more, give back what has not begun."""
@@ -141,7 +146,7 @@ class Lane:
         await self._give_back_buffer()
         if running := [slot.task for slot in self._slots if slot.task]:
             await asyncio.wait(running)
-        await self._settle_all()
+        await self.settler.settle_all()
         await self._cancel(self._tasks)
 
     async def abort(self) -> None:
@@ -154,7 +159,7 @@ class Lane:
             await asyncio.wait({self._claiming}, timeout=LAST_WORDS_SECONDS)
         jobs += self._buffer
         self._buffer.clear()
-        for last_word in (self._settle_all(), self._hand_back(jobs)):
+        for last_word in (self.settler.settle_all(), self._hand_back(jobs)):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS_SECONDS):
                     await last_word
@@ -172,9 +177,11 @@ class Lane:
             want = 0 if self.paused else self._room_for()
             self._room.clear()
             if want < 1:
+                self._hints.full(self.pool.name)
                 await self._room.wait()
                 continue
             self._woken.clear()
+            self._hints.look(self.pool.name)
             try:
                 jobs, due_at = await self.source.claim(self.pool, want)
             except AWAY as error:
@@ -184,7 +191,9 @@ class Lane:
             if jobs:
                 await self._take(jobs)
             else:
+                self._hints.idle(self.pool.name)
                 await self._wait_for_wake(_seconds_until(due_at, self._poll_seconds))
+        self._hints.full(self.pool.name)
 
     async def _take(self, jobs: list[ClaimedJob]) -> None:
         if self._stopping or self.paused:  # told while the claim was under way
@@ -201,7 +210,7 @@ class Lane:
 
     def _room_for(self) -> int:
         """Free slots, and a quarter of a second's work ahead."""
-        ahead = self._pace.ahead(self.completed + self.failed)
+        ahead = self._pace.ahead(self.settler.ended)
         room = self.pool.concurrency + ahead - len(self._buffer) - len(self.running)
         # Small claims are not worth their round trip while there is still work in the buffer.
         return room if not self._buffer or room >= max(1, ahead // 2) else 0
@@ -238,41 +247,71 @@ class Lane:
                 continue
             job, self._begun_at = self._buffer.popleft(), time.monotonic()
             slot.begin(job, self._runner.deadline(job, self.pool))
-            try:
-                result = await self._runner.run(LaneRun(job, self, slot), self.pool)
-                self._outcomes.append(Finish(job, encode_result(self._engine, result)))
-            except asyncio.CancelledError:
-                if not slot.stop_cancelled():
-                    slot.job = None
-                    raise
-                self._note_stopped(slot, job)
-            except ClaimLostError:
-                self._abandon(job)
-            except WrongPoolError as error:
-                self._outcomes.append(Elsewhere(job, error.mime_type))
-            except Exception as error:
-                text = getattr(error, "traceback", None) or traceback.format_exc()
-                self._outcomes.append((job, failure_of(error, text)))
+            at_work.set(job)
+            await self._run_job(slot, job)
+            at_work.set(None)
             slot.end()
-            self._ended.set()
+            self.settler.wake()
             if len(self._buffer) <= MOST_AHEAD // 2:
                 self._room.set()
         if slot.leaving and slot in self._slots:
             self._slots.remove(slot)
 
+    async def _run_job(self, slot: Slot, job: ClaimedJob) -> None:
+        """Until its outcome is known. Whoever settles it goes on in the trace from here."""
+        with traces.span(
+            "run",
+            kind="consumer",
+            parent=job.trace,
+            job_id=job.id,
+            job_kind=job.kind,
+            pool=self.pool.name,
+            attempt=job.attempts,
+            worker_id=job.worker_id,
+        ) as span:
+            job.trace = traces.traceparent() or job.trace
+            try:
+                result = await self._runner.run(LaneRun(job, self, slot), self.pool)
+                self.settler.add(Finish(job, encode_result(self._engine, result)))
+            except asyncio.CancelledError:
+                if not slot.stop_cancelled():
+                    slot.job = None
+                    raise
+                span.fail("stopped")
+                self._note_stopped(slot, job)
+            except ClaimLostError as error:
+                span.fail(error.code)
+                self._abandon(job)
+            except WrongPoolError as error:
+                span.note(real_type=error.mime_type)
+                self.settler.add(Elsewhere(job, error.mime_type))
+            except Exception as error:
+                span.fail(traces.sort_of(error))
+                text = getattr(error, "traceback", None) or traceback.format_exc()
+                self.settler.add((job, failure_of(error, text)))
+
     def _note_stopped(self, slot: Slot, job: ClaimedJob) -> None:
         if slot.claim_lost:
             self._abandon(job)
         elif slot.failure is not None:
-            self._outcomes.append((job, failure_of(slot.failure)))
+            self.settler.add((job, failure_of(slot.failure)))
         else:
             text = f"the job took longer than its time limit of {self.pool.timeout_seconds:g} s"
-            self._outcomes.append((job, failure_of(TimeLimitError(text))))
+            self.settler.add((job, failure_of(TimeLimitError(text))))
 
     def _abandon(self, job: ClaimedJob) -> None:
-        log.warning("job %d (%s): the claim was lost, the work is abandoned", job.id, job.kind)
-        self.lost += 1
+        tell(log, "claim_abandoned", job_id=job.id, kind=job.kind, owner=job.owner, pool=job.pool)
+        self.settler.lost += 1
         self._claimed_at.pop(job.id, None)
+
+    def _note_settled(self, jobs: Sequence[ClaimedJob]) -> None:
+        for job in jobs:
+            self._claimed_at.pop(job.id, None)
+
+    def _note_rest(self) -> None:
+        """All that has ended is settled: there is room for more."""
+        self._room.set()
+        self._changed()
 
     async def report(self, job: ClaimedJob, **progress: Any) -> None:
         """Progress of a running job, saved; a database that is away is no reason to stop working."""
@@ -280,81 +319,6 @@ class Lane:
             await self.source.report(job, self.pool, **progress)
         except AWAY as error:
             log.debug("progress of job %d was not saved: %s", job.id, error)
-
-    # -- settling
-
-    async def _settle_all(self) -> None:
-        self._settled.clear()
-        self._ended.set()
-        await self._settled.wait()
-
-    async def _settle_forever(self) -> None:
-        while True:
-            await self._ended.wait()
-            self._ended.clear()
-            while self._outcomes:
-                batch, self._outcomes = self._outcomes, []
-                self._unsettled = [_job_of(item) for item in batch]
-                await self._settle([item for item in batch if isinstance(item, Finish)])
-                for item in batch:
-                    if isinstance(item, Elsewhere):
-                        await self._reroute(item)
-                    elif not isinstance(item, Finish):
-                        await self._fail(*item)
-                for job in self._unsettled:
-                    self._claimed_at.pop(job.id, None)
-                self._unsettled = []
-            self._settled.set()
-            self._room.set()
-            self._changed()
-
-    async def _settle(self, finishes: list[Finish]) -> None:
-        if not finishes:
-            return
-        try:
-            settled = await self.insist(lambda: self.source.finish(finishes))
-        except Exception as error:
-            if len(finishes) == 1:
-                settled = Settled(failed={finishes[0].job.id: failure_of(error, traceback.format_exc())})
-            else:  # what the database refuses must not take its neighbours with it
-                for finish in finishes:
-                    await self._settle([finish])
-                return
-        self.completed += len(settled.done)
-        self.lost += len(settled.lost)
-        for finish in finishes:
-            if finish.job.id in settled.failed:
-                await self._fail(finish.job, settled.failed[finish.job.id])
-            elif finish.job.id in settled.done:
-                self.source.end_input(finish.job)
-
-    async def _fail(self, job: ClaimedJob, failure: Failure) -> None:
-        fate = await self.insist(lambda: self.source.fail(job, failure, self.pool))
-        if fate is Fate.LOST:
-            self.lost += 1
-            return
-        self.failed += 1
-        if fate is Fate.DEAD:
-            self.source.end_input(job, keep=True)
-        self.wake()  # it may come due before the next poll
-
-    async def _reroute(self, elsewhere: Elsewhere) -> None:
-        try:
-            if not await self.insist(lambda: self.source.reroute(elsewhere)):
-                self.lost += 1
-        except Exception as error:  # its subject refuses
-            await self._fail(elsewhere.job, failure_of(error, traceback.format_exc()))
-
-    async def insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """An outcome is not dropped because the database is away for a while."""
-        pause = 0.05
-        while True:
-            try:
-                return await verb()
-            except AWAY as error:
-                log.debug("settle: the other side is away: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 2.0)
 
     # -- keeping
 
@@ -398,24 +362,20 @@ class Lane:
                 if slot.job is not None and slot.deadline <= now:
                     slot.stop()
             if self._buffer and (self.paused or now - self._begun_at > IDLE_AHEAD_SECONDS):
-                self._pace.stall(self.completed + self.failed)
+                self._pace.stall(self.settler.ended)
                 await self._give_back_buffer()
 
     async def _tell_depth_forever(self) -> None:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             with contextlib.suppress(*AWAY):
-                log.debug("pool %s: %d waiting", self.pool.name, await self.source.depth(self.pool))
+                tell(log, "queue_depth", pool=self.pool.name, waiting=await self.source.depth(self.pool))
 
     @staticmethod
     async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _job_of(outcome: Outcome) -> ClaimedJob:
-    return outcome[0] if isinstance(outcome, tuple) else outcome.job
 
 
 def _seconds_until(due_at: datetime | None, at_most: float) -> float:

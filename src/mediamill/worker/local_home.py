@@ -1,4 +1,4 @@
-"""A worker beside its database: known by a row and by a session, woken by notifications; it sweeps for everybody."""
+"""A worker beside its database: known by a row and by a session, woken by notifications or Redis; it sweeps for all."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 
 from mediamill.db.connection import LOST, Database, RawConnection
 from mediamill.db.notify import Listener
-from mediamill.engine import workers
+from mediamill.dispatch.choose import Dispatch
+from mediamill.dispatch.hints import EverybodyHears
+from mediamill.engine import flight_dumps, workers
 from mediamill.engine.alerts import raise_alert
 from mediamill.engine.claim import Claimer
 from mediamill.engine.model import WorkerState
@@ -32,7 +36,8 @@ from mediamill.worker.home import (
 )
 from mediamill.worker.source import LocalSource
 
-CHANNELS = {"mediamill_jobs": JOBS, "mediamill_pools": POOLS, "mediamill_workers": WORKER}
+JOB_CHANNEL = "mediamill_jobs"
+CHANNELS = {JOB_CHANNEL: JOBS, "mediamill_pools": POOLS, "mediamill_workers": WORKER}
 
 
 class LocalHome:
@@ -40,18 +45,29 @@ class LocalHome:
 
     poll_seconds = 5.0
 
-    def __init__(self, database: Database, engine: Engine, plan: WorkerPlan) -> None:
+    def __init__(
+        self, database: Database, engine: Engine, plan: WorkerPlan, dispatch: Dispatch | None = None
+    ) -> None:
         self._database, self._engine, self._plan = database, engine, plan
+        self._dispatch = dispatch or Dispatch()
         self._id = 0
         self._hear: Hear = hear_nothing
         self._source: LocalSource | None = None
         self._listener = Listener(
             database.url,
-            tuple(CHANNELS),
+            self._channels(),
             lambda channel, payload: self._hear(CHANNELS.get(channel, ANYTHING), payload),
             name=f"worker {plan.name}",
             on_connected=self._show_life,
         )
+        self.hints = self._dispatch.hints(database, f"{plan.name} {uuid4()}", self._wake)
+
+    def _channels(self) -> list[str]:
+        """Of jobs only if nobody else tells of them."""
+        return [channel for channel in CHANNELS if channel != JOB_CHANNEL or self._dispatch.hears_jobs]
+
+    def _wake(self, pool: str) -> None:
+        self._hear(JOBS if pool else ANYTHING, pool)
 
     @property
     def source(self) -> LocalSource:
@@ -77,12 +93,14 @@ class LocalHome:
             )
             await raise_alert(connection, engine, "worker_startup", {"worker": plan.name})
         claimer = Claimer(self._id, plan.name, engine.kinds, plan.gpu, engine.heartbeat_seconds)
-        self._source = LocalSource(self._database, engine, claimer, plan.data_folder)
+        self._source = LocalSource(self._database, engine, claimer, plan.place or plan.data_folder)
         return self._id
 
     async def open(self, hear: Hear) -> None:
         """See Home."""
         self._hear = hear
+        if self._dispatch.by_redis:
+            self._dispatch.link.watchers.append(lambda: self._listener.set_channels(self._channels()))
         await self._listener.start()
 
     async def _show_life(self, connection: RawConnection) -> None:
@@ -112,7 +130,19 @@ class LocalHome:
 
     def chores(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """See Home."""
-        return {"sweep": sweep_forever(self._database, self._engine)}
+        chores = {"sweep": sweep_forever(self._database, self._engine)}
+        if isinstance(self.hints, EverybodyHears):
+            return chores
+        return {**chores, "dispatch": self._dispatch.run(self._database), "hints": self.hints.run()}
+
+    async def keep_dump(self, path: Path) -> None:
+        """See Home."""
+        async with self._database.connection() as connection:
+            if not await flight_dumps.missing_dumps(connection, [path.name]):
+                return
+        packed = await asyncio.to_thread(lambda: flight_dumps.pack(path.read_bytes()))
+        async with self._database.transaction() as connection:
+            await flight_dumps.keep_dump(connection, path.name, packed)
 
     async def leave(self) -> None:
         """See Home."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from mediamill.clock import wait_at_most
-from mediamill.engine.flight_log import dump_on_crash
+from mediamill.engine.flight_log import dump_on_crash, forensics, latest_dumps
 from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
+from mediamill.logs import name_process, tell
 from mediamill.worker.away import AWAY, RefusedError
 from mediamill.worker.home import JOBS, POOLS, WORKER, Beat, Home, WorkerPlan
 from mediamill.worker.lane import Lane
@@ -22,6 +25,9 @@ from mediamill.worker.run import Runner
 from mediamill.worker.supervisor import SUPERVISED, SUPERVISOR_GONE
 
 log = logging.getLogger(__name__)
+
+BRING_SECONDS = 30.0
+MOST_LEFTOVERS = 3
 
 
 class Worker:
@@ -48,9 +54,8 @@ class Worker:
         except RefusedError:
             raise  # no fault of ours: it says all there is to say
         except Exception as error:
-            log.critical("worker %s ends with a fault: %s", self._plan.name, error, exc_info=error)
-            if self._plan.flight is not None:
-                await asyncio.to_thread(self._plan.flight.dump, self._plan.data_folder, self.id)
+            if error is not self._crashed:
+                await self._tell_fault(error)
             raise
 
     async def _live(self) -> None:
@@ -58,12 +63,18 @@ class Worker:
             await self._insist(step)
         if not self._leaving.is_set():
             self._start_background()
-            log.info("worker %s (%d) is ready, pools: %s", self._plan.name, self.id, ", ".join(self._lanes))
+            tell(log, "worker_ready", **self._who, pools=", ".join(self._lanes))
         await self._leaving.wait()
         await self._finish_what_runs()
+        if self._crashed is not None and not isinstance(self._crashed, RefusedError):
+            await self._tell_fault(self._crashed)
         await self._leave()
         if self._crashed is not None:
             raise self._crashed
+
+    @property
+    def _who(self) -> dict[str, Any]:
+        return {"worker": self._plan.name, "worker_id": self.id}
 
     @property
     def is_leaving(self) -> bool:
@@ -109,8 +120,15 @@ class Worker:
 
     async def _register(self) -> None:
         self.id = await self._home.register(self._crash)
+        name_process(**self._who)
         if self._plan.flight is not None:
-            dump_on_crash(self._plan.flight, self._plan.data_folder, self.id, asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
+
+            def bring(path: Path) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended: the next worker brings it
+                    loop.call_soon_threadsafe(lambda: self._spawn(self._bring_home(path)))
+
+            dump_on_crash(self._plan.flight, self._plan.data_folder, self.id, loop, bring)
 
     async def _open_session(self) -> None:
         starting = self._spawn(self._home.open(self._hear))
@@ -151,6 +169,7 @@ class Worker:
             changed=self._note_change,
             crashed=self._crash,
             poll_seconds=self._home.poll_seconds,
+            hints=self._home.hints,
         )
         lane.paused = self._resting
         self._lanes[pool.name] = lane
@@ -179,17 +198,18 @@ class Worker:
 
     def _start_background(self) -> None:
         self._spawn(self._beat_forever(), "heartbeat")
+        self._spawn(self._bring_leftovers(), "flight logs")
         for name, chore in self._home.chores().items():
             self._spawn(chore, name)
 
     async def _finish_what_runs(self) -> None:
-        log.info("worker %s finishes what runs and leaves", self._plan.name)
+        tell(log, "worker_leaving", **self._who)
         finishing = asyncio.create_task(self._finish_lanes())
         aborting = asyncio.create_task(self._aborting.wait())
         await asyncio.wait({finishing, aborting}, return_when=asyncio.FIRST_COMPLETED)
         aborting.cancel()
         if not finishing.done():
-            log.warning("worker %s stops at once and hands its jobs back", self._plan.name)
+            tell(log, "worker_stopping", **self._who)
             finishing.cancel()
             await asyncio.gather(*(lane.abort() for lane in self._all_lanes()))
         await asyncio.gather(finishing, return_exceptions=True)
@@ -239,12 +259,39 @@ class Worker:
             case Command.SHUTDOWN:
                 self.stop()
             case Command.FORENSIC_DUMP:
-                if self._plan.flight is not None:
-                    await asyncio.to_thread(self._plan.flight.dump, self._plan.data_folder, self.id)
+                await self._dump()
             case None:
                 return
-        log.info("worker %s was told to %s", self._plan.name, command)
+        tell(log, "worker_told", **self._who, command=str(command))
         self._beat.set()
+
+    # -- the flight log
+
+    async def _tell_fault(self, error: BaseException) -> None:
+        """Its last words."""
+        tell(log, "worker_fault", error=error, **self._who, reason=str(error))
+        await self._dump()
+
+    async def _dump(self) -> None:
+        """All of the flight log to a file here, and a copy of it home."""
+        if self._plan.flight is not None:
+            path = await asyncio.to_thread(self._plan.flight.dump, self._plan.data_folder, self.id)
+            if path is not None:
+                await self._bring_home(path)
+
+    async def _bring_home(self, path: Path) -> None:
+        """What does not arrive stays here, and is tried again when the next worker starts."""
+        try:
+            async with asyncio.timeout(BRING_SECONDS):
+                await self._home.keep_dump(path)
+        except Exception as error:  # nothing that is wrong with a copy may harm the work
+            tell(log, "flight_log_stays", name=path.name, reason=str(error))
+
+    async def _bring_leftovers(self) -> None:
+        """Of a process that had no time to: it was killed, or its home was away."""
+        folder = forensics(self._plan.data_folder)
+        for path in (await asyncio.to_thread(latest_dumps, folder))[:MOST_LEFTOVERS]:
+            await self._bring_home(path)
 
     @property
     def _resting(self) -> bool:
@@ -301,7 +348,7 @@ class Worker:
                 for lane in lanes:
                     lane.drop(job)
         if heard.disabled != self._disabled:
-            log.info("worker %s is %s", self._plan.name, "enabled" if self._disabled else "disabled")
+            tell(log, "worker_enabled" if self._disabled else "worker_disabled", **self._who)
             await self._rest(paused=self._paused, disabled=not self._disabled)
         await self._obey(heard.command)
 
@@ -309,8 +356,8 @@ class Worker:
         lanes = self._all_lanes()
         return {
             "running": running,
-            "completed": sum(lane.completed for lane in lanes),
-            "failed": sum(lane.failed for lane in lanes),
-            "claims_lost": sum(lane.lost for lane in lanes),
+            "completed": sum(lane.settler.completed for lane in lanes),
+            "failed": sum(lane.settler.failed for lane in lanes),
+            "claims_lost": sum(lane.settler.lost for lane in lanes),
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

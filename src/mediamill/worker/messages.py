@@ -39,6 +39,7 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     attempt: int
     output_bytes: int
     kept: dict[str, dict[str, Any]] = {}
+    traced: bool = False  # somebody wants to know when it began and ended
 
 
 class KeptFile(msgspec.Struct, array_like=True, frozen=True):
@@ -49,6 +50,15 @@ class KeptFile(msgspec.Struct, array_like=True, frozen=True):
     facts: dict[str, Any]
 
 
+class Spent(msgspec.Struct, array_like=True, frozen=True):
+    """When the processor began and ended, by the clock of the child, and what it took."""
+
+    pid: int
+    began_ns: int
+    ended_ns: int
+    cpu_seconds: float
+
+
 class Report(msgspec.Struct, array_like=True, frozen=True):
     """How far a processor is. What was not told is None."""
 
@@ -57,6 +67,7 @@ class Report(msgspec.Struct, array_like=True, frozen=True):
     parts: dict[str, Any] | None = None
     checkpoint: Any = None
     kept: KeptFile | None = None
+    spent: Spent | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, tag=True):

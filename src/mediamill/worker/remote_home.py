@@ -11,9 +11,12 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from mediamill import __version__
+from mediamill.dispatch.hints import EverybodyHears
+from mediamill.engine.flight_dumps import pack, worker_of_name
 from mediamill.engine.model import Command
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
@@ -41,6 +44,7 @@ class RemoteHome:
     """See Home."""
 
     poll_seconds = 25.0
+    hints = EverybodyHears()
 
     def __init__(self, url: str, key: str, engine: Engine, plan: WorkerPlan) -> None:
         self._link = ServerLink(url, key)
@@ -138,6 +142,13 @@ class RemoteHome:
     def _pass_on(self, line: str) -> None:
         for channel, payload in json.loads(line or "{}").items():
             self._hear(channel or ANYTHING, str(payload))
+
+    async def keep_dump(self, path: Path) -> None:
+        """See Home: its own only; the server takes no other."""
+        if worker_of_name(path.name) != self.source.worker_id:
+            return
+        packed = await asyncio.to_thread(lambda: pack(path.read_bytes()))
+        await self._link.ask("PUT", f"/api/worker/dumps/{path.name}", patient=False, content=packed)
 
     async def leave(self) -> None:
         """See Home."""

@@ -55,16 +55,18 @@ def find_key(data_folder: Path, server: str | None, key: SecretStr | None) -> Re
     return stored
 
 
-async def register_worker(server: str, secret: SecretStr | None, plan: WorkerPlan) -> RemoteKey:
-    """Ask the server for a key, with its admin secret."""
-    if secret is None:
+async def register_worker(
+    server: str, secret: SecretStr | None, token: SecretStr | None, plan: WorkerPlan
+) -> RemoteKey:
+    """Ask the server for a key, with its admin secret or a token."""
+    if secret is None and token is None:
         raise NoWorkerKeyError(
-            "registering needs the admin secret of the server",
-            fix="set MEDIAMILL_ADMIN_SECRET, or register there: mediamill workers register NAME",
+            "registering needs the admin secret of the server, or a token with the scope worker",
+            fix="set MEDIAMILL_ADMIN_SECRET or MEDIAMILL_TOKEN, or register there: mediamill workers register NAME",
         )
-    link = ServerLink(server, "")
+    link = ServerLink(server, token.get_secret_value() if token else "")
     word: dict[str, Any] = {"name": plan.name, "pools": list(plan.pools), "capabilities": plan.capabilities}
-    headers = {"X-Admin-Secret": secret.get_secret_value()}
+    headers = {"X-Admin-Secret": secret.get_secret_value()} if secret else {}
     try:
         answer = await link.ask("POST", "/api/worker/register", json=word, headers=headers)
     except NotMediamillError as error:

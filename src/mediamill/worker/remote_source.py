@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from mediamill import traces
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob, Failure, failure_of
 from mediamill.engine.pools import Pool
@@ -42,7 +43,7 @@ class RemoteSource:
     """See Source. Nothing here waits for a server that is away, but for the files of a job that is being worked on."""
 
     def __init__(self, link: ServerLink, engine: Engine, worker_id: int, data_folder: Path) -> None:
-        self._link, self._engine, self._id = link, engine, worker_id
+        self._link, self._engine, self.worker_id = link, engine, worker_id
         self.downloads = Downloads(data_folder, link)
         self.waiting: dict[str, int] = {}  # jobs of each pool, as the server said last
 
@@ -62,9 +63,10 @@ class RemoteSource:
         checkpoint = job["checkpoint"]
         return ClaimedJob(
             **{name: job[name] for name in same},
-            worker_id=self._id,
+            worker_id=self.worker_id,
             payload_json=json.dumps(job["payload"]),
             checkpoint_json=None if checkpoint is None else json.dumps(checkpoint),
+            trace=job.get("trace"),
         )
 
     # -- outcomes
@@ -92,7 +94,8 @@ class RemoteSource:
     async def _finish(self, finish: Finish, settled: Settled) -> None:
         job, result = finish.job, finish.result_json or "null"
         word = f'{{"job_id": {job.id}, "token": {job.token}, "result": {result}}}'
-        answer = await self._say("complete", word, patient=False)
+        with traces.span("settle", kind="client", parent=job.trace, outcome="completed"):
+            answer = await self._say("complete", word, patient=False)
         if answer["outcome"] == "completed":
             settled.done.add(job.id)
         else:  # the server has failed it already
@@ -109,7 +112,8 @@ class RemoteSource:
             **({} if failure.counts else {"counts": False}),
         }
         try:
-            answer = await self._say("fail", {**_shown(job), **word})
+            with traces.span("settle", kind="client", parent=job.trace, outcome="failed"):
+                answer = await self._say("fail", {**_shown(job), **word})
         except ClaimLostError:
             return Fate.LOST
         finally:
@@ -189,7 +193,7 @@ class RemoteSource:
             made[name] = await self._send(job, f"files/{quote(path)}", folder / path, facts, {})
         return made
 
-    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+    async def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
         """See Source: the server does that; what was downloaded is gone by now."""
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mediamill.engine.pools import Pool
 from mediamill.errors import ClaimLostError, MediamillError
 from mediamill.staging.kept import NewKept, check_kept_name
+from mediamill.worker.away import insist
 from mediamill.worker.messages import KeptFile, Report
 from mediamill.worker.scratch import check_files
 
@@ -106,7 +107,7 @@ class FileKeeper:
             kept, folder = self._waiting.popleft()
             try:
                 new = await asyncio.to_thread(_measure, kept, folder)
-                await self._run.insist(partial(self._run.source.keep, self._run.job, self._pool, new))
+                await insist(partial(self._run.source.keep, self._run.job, self._pool, new))
             except Exception as error:  # whatever it is, from now on the child works for nothing
                 self._error = error
                 self._run.slot.stop(claim_lost=isinstance(error, ClaimLostError), failure=error)

@@ -6,18 +6,19 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mediamill import traces
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.worker.failures import TIMED_OUT_NOTICE
+from mediamill.worker.messages import Spent
 from mediamill.worker.reporting import FileKeeper, Reporter
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
@@ -102,15 +103,23 @@ class LaneRun:
         """What an earlier attempt saved."""
         return None if self.job.checkpoint_json is None else _decode(self.job.checkpoint_json)
 
-    async def insist(self, verb: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Until it is done, however long the other side is away."""
-        return await self._lane.insist(verb)
-
     async def report(
         self, step: str | None = None, percent: float | None = None, parts: Any = None, checkpoint: Any = None
     ) -> None:
         """Save progress and extend the lease; ClaimLostError when the job is somebody else's."""
         await self._lane.report(self.job, step=step, percent=percent, parts=parts, checkpoint=checkpoint)
+
+
+def _trace_child(pool: Pool, spent: Spent) -> None:
+    """On behalf of the child, which has no network."""
+    traces.past_span(
+        "process",
+        spent.began_ns,
+        spent.ended_ns,
+        processor=pool.processor,
+        process__pid=spent.pid,
+        cpu_seconds=round(spent.cpu_seconds, 3),
+    )
 
 
 class Runner:
@@ -133,7 +142,9 @@ class Runner:
         kind = self._engine.kinds.get_or_retry(run.job.kind)
         if kind.handler is not None:
             return await kind.handler(run)
-        given = await self._given(run, keeps_files=kind.keeps_files)
+        spent: list[Spent] = []
+        with traces.span("fetch input"):
+            given = await self._given(run, kind.keeps_files, spent)
         sandbox = await self._sandbox(pool)
         reporter, keeper = Reporter(run, each=kind.on_progress is not None), FileKeeper(run, pool)
         made: dict[str, Any] = {}
@@ -145,14 +156,17 @@ class Runner:
         try:
             output = await sandbox.run(given, reporter.put, keep, keeper.put)
         finally:
+            for each in spent:
+                _trace_child(pool, each)
             await keeper.close()
             await reporter.close()
         return {**output.result, "files": made} if made else output.result
 
-    async def _given(self, run: LaneRun, *, keeps_files: bool) -> SandboxJob:
+    async def _given(self, run: LaneRun, keeps_files: bool, spent: list[Spent]) -> SandboxJob:
         job, source = run.job, run.source
         file, kept = await source.input(job), await source.kept(job) if keeps_files else {}
-        return SandboxJob(run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept)
+        on_spent = spent.append if traces.is_on() else None
+        return SandboxJob(run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept, on_spent)
 
     async def prepare(self, pool: Pool) -> None:
         """Find out now, not with the first job, whether there is such a processor."""

@@ -32,7 +32,7 @@ from mediamill.worker.failures import (
     ProcessorTimeoutError,
     SandboxClosedError,
 )
-from mediamill.worker.messages import Done, KeptFile, Report, Work, frame
+from mediamill.worker.messages import Done, KeptFile, Report, Spent, Work, frame
 from mediamill.worker.scratch import Home, check_files, clear_leftovers, remove_folder
 from mediamill.worker.spawn import ChildPlan, Limits
 from mediamill.worker.warm_child import WarmChild
@@ -67,6 +67,7 @@ class SandboxJob:
     checkpoint: Any = None
     attempt: int = 1
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    on_spent: Callable[[Spent], None] | None = None  # whoever traces
 
 
 class Sandbox:
@@ -173,7 +174,8 @@ class Sandbox:
         folder = f"{self._open_home().path}/{number}"
         data = _frame(given, number, folder, limits)
         child = await self._take()
-        work = child.assign(number, data, limits, _split(on_report, on_kept, Path(folder)))
+        hear = _split(on_report, on_kept, Path(folder), given.on_spent)
+        work = child.assign(number, data, limits, hear)
         try:
             done = await work
         except BaseException:
@@ -357,10 +359,16 @@ _RETIRED = SandboxClosedError("the child process is replaced")
 
 
 def _split(
-    on_report: Callable[[Report], None], on_kept: Callable[[KeptFile, Path], None] | None, folder: Path
+    on_report: Callable[[Report], None],
+    on_kept: Callable[[KeptFile, Path], None] | None,
+    folder: Path,
+    on_spent: Callable[[Spent], None] | None,
 ) -> Callable[[Report], None]:
     def hear(report: Report) -> None:
-        if report.kept is None:
+        if report.spent is not None:
+            if on_spent is not None:
+                on_spent(report.spent)
+        elif report.kept is None:
             on_report(report)
         elif on_kept is not None:
             on_kept(report.kept, folder)
@@ -379,6 +387,7 @@ def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytea
         given.attempt,
         limits.output_bytes,
         {name: dict(facts) for name, facts in given.kept.items()},
+        given.on_spent is not None,
     )
     try:
         return frame(work)

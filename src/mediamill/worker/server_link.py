@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from mediamill import __version__
+from mediamill import __version__, traces
 from mediamill.errors import ClaimLostError, GiveUpError, InvalidError, NotNowError, RetryLaterError
-from mediamill.staging.inputs import RootAwayError
+from mediamill.silence import SOCKET_OPTIONS
+from mediamill.staging.inputs import RootAwayError, StoredAwayError
 from mediamill.worker.away import AwayError, RefusedError
 
 ANSWER_SECONDS = 30.0
@@ -71,8 +72,12 @@ class ServerLink:
             base_url=self.url,
             headers=headers,
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=100, max_keepalive_connections=20),
-            verify=ssl.create_default_context(),
+            transport=httpx.AsyncHTTPTransport(
+                limits=httpx.Limits(max_connections=100, max_keepalive_connections=20),
+                verify=ssl.create_default_context(),
+                trust_env=False,
+                socket_options=SOCKET_OPTIONS,
+            ),
             trust_env=False,
         )
 
@@ -89,6 +94,8 @@ class ServerLink:
 
         `patient`: a fault of the server's is taken for its being away.
         """
+        if (trace := traces.traceparent()) is not None:
+            more["headers"] = {**more.get("headers", {}), "traceparent": trace}
         try:
             answer = await self._http.request(method, path, **more)
         except (httpx.HTTPError, OSError) as error:
@@ -107,6 +114,8 @@ class ServerLink:
     ) -> AsyncIterator[httpx.Response]:
         """An answer that is read as it comes; what is no success, nor allowed, is raised as by `ask`."""
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=read_seconds)
+        if (trace := traces.traceparent()) is not None:
+            headers = {**(headers or {}), "traceparent": trace}
         try:
             async with self._http.stream(
                 "GET", path, headers=headers, params=params, timeout=timeout
@@ -159,6 +168,8 @@ class ServerLink:
             raise ClaimLostError(message)
         if code == RootAwayError.code:  # the server is there, a folder of its is not
             raise NotNowError(message, fix=fix)
+        if code == StoredAwayError.code:
+            raise StoredAwayError(message, fix=fix)
         if status in BUSY or (status >= 500 and patient):
             raise AwayError(f"{self.url}: {message}")
         if status >= 500:

@@ -6,25 +6,23 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from asyncpg import TransactionRollbackError
-
+from mediamill import traces
 from mediamill.db.connection import LOST, Database, RawConnection
 from mediamill.engine import lease, settle
 from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims, connect_for_finishes
-from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
 from mediamill.staging.derivatives import keep_files
-from mediamill.staging.inputs import end_input, find_input
+from mediamill.staging.inputs import end_input, fetch_input
 from mediamill.staging.kept import NewKept, keep_file, list_kept
+from mediamill.storage.choose import Place
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +70,7 @@ class Source(Protocol):
     ) -> dict[str, dict[str, Any]]:
         """Move what a processor made from its scratch folder to where it is looked up by the job's result."""
 
-    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+    async def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
         """The job has ended, and it is settled that it has: its file is not needed any more."""
 
     async def close(self) -> None:
@@ -82,8 +80,8 @@ class Source(Protocol):
 class LocalSource:
     """Claims on one connection whose commits need not reach the disk, plain finishes on one whose must."""
 
-    def __init__(self, database: Database, engine: Engine, claimer: Claimer, data_folder: Path) -> None:
-        self._database, self._data = database, data_folder
+    def __init__(self, database: Database, engine: Engine, claimer: Claimer, place: Place) -> None:
+        self._database, self._place = database, place
         self._engine = engine
         self._claimer = claimer
         self._claims = _Session(lambda: connect_for_claims(database.url))
@@ -99,6 +97,10 @@ class LocalSource:
 
     async def finish(self, finishes: Sequence[Finish]) -> Settled:
         """See Source. Kinds without hooks go together in one statement, the others in one transaction."""
+        with traces.spans("settle", [finish.job.trace for finish in finishes], outcome="completed"):
+            return await self._finish(finishes)
+
+    async def _finish(self, finishes: Sequence[Finish]) -> Settled:
         worker_id, kinds = self._claimer.worker_id, self._engine.kinds
         plain = [finish for finish in finishes if kinds.find(finish.job.kind).is_plain]
         together = Settled()
@@ -113,16 +115,9 @@ class LocalSource:
         return together
 
     async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> Fate:
-        """See Source. A subject that refuses even this does not keep its job: it moves without it."""
-        try:
-            async with self._database.transaction() as connection:
-                return await settle.fail_job(connection, self._engine, job, failure, pool)
-        except (*LOST, TransactionRollbackError):
-            raise
-        except Exception:
-            log.exception("job %d (%s): its subject could not be told of the failure", job.id, job.kind)
-        async with self._database.transaction() as connection:
-            return await settle.fail_job(connection, replace(self._engine, kinds=Kinds()), job, failure, pool)
+        """See Source."""
+        with traces.span("settle", parent=job.trace, outcome="failed"):
+            return await settle.fail_in_any_case(self._database, self._engine, job, failure, pool)
 
     async def reroute(self, elsewhere: Elsewhere) -> bool:
         """See Source."""
@@ -157,30 +152,30 @@ class LocalSource:
 
     async def input(self, job: ClaimedJob) -> Path | None:
         """See Source."""
-        return find_input(self._data, json.loads(job.payload_json))
+        return await fetch_input(self._database, self._place, json.loads(job.payload_json))
 
     async def kept(self, job: ClaimedJob) -> dict[str, dict[str, Any]]:
         """See Source."""
         async with self._database.connection() as connection:
-            kept = await list_kept(connection, self._data, job.id)
+            kept = await list_kept(connection, self._place, job.id)
         return {one.name: {**one.facts, "bytes": one.bytes} for one in kept}
 
     async def keep(self, job: ClaimedJob, pool: Pool, new: NewKept) -> None:
         """See Source."""
-        await keep_file(self._database, self._data, job, new, pool.lease_seconds)
+        await keep_file(self._database, self._place, job, new, pool.lease_seconds)
 
     async def keep_derivatives(
         self, job: ClaimedJob, folder: Path, files: Mapping[str, str]
     ) -> dict[str, dict[str, Any]]:
         """See Source."""
-        return await asyncio.to_thread(keep_files, self._data, job, folder, files)
+        return await keep_files(self._database, self._place, job, folder, files)
 
-    def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
+    async def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
         """See Source."""
         if self._engine.kinds.find(job.kind).owns_input:
             try:
-                end_input(self._data, json.loads(job.payload_json), keep=keep)
-            except OSError as error:  # the sweep of staged files tries again
+                await end_input(self._database, self._place, json.loads(job.payload_json), keep=keep)
+            except LOST as error:  # the sweep of staged files tries again
                 log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
 
     async def close(self) -> None:

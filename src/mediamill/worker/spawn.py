@@ -27,6 +27,9 @@ _SECRETS = {
     if SecretStr in (field.annotation, *get_args(field.annotation))
     and field.json_schema_extra != FOR_PROCESSORS
 }
+# What is not good without a secret goes with it, or no processor could read its settings.
+_KEPT_BACK = _SECRETS | {"MEDIAMILL_QUEUE_MODE"}
+_KEPT_BACK_PREFIXES = ("OTEL_", "AWS_")  # whom traces are sent to; keys of a bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,12 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
 
 
 def _environment(plan: ChildPlan) -> dict[str, str]:
-    """The worker's, without its secrets: a processor sees files, never the database."""
-    kept = {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
+    """The worker's, without its secrets: a processor sees files, no database, no bucket, nor who is sent traces."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() not in _KEPT_BACK and not name.upper().startswith(_KEPT_BACK_PREFIXES)
+    }
     return {**kept, MARK: plan.mark, "TMPDIR": str(plan.temporary_folder)}
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from mediamill.clock import wait_at_most
+from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Supervisor:
             pause = (
                 0.5 if loop.time() - started_at > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE_SECONDS)
             )
-            log.warning("a worker ended with %d and is started again in %g s", code, pause)
+            tell(log, "worker_restarted", code=code, seconds=pause)
             await wait_at_most(self._told, pause)
 
     async def _run_one(self, number: int) -> int:

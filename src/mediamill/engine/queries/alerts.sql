@@ -33,5 +33,29 @@ where id = :id;
 -- name: give_up!
 update alerts set sent_at = now(), tries = tries + 1, last_error = :error where id = :id;
 
+-- name: insert_test
+-- Not to be taken by a sender: whoever tries it sends it at once.
+insert into alerts (type, data, try_after) values ('test', '{}', 'infinity')
+returning id, type, data, tries, created_at;
+
+-- name: list_alerts
+select id, type, data, created_at, tries, last_error,
+    case
+        when sent_at is null and tries = 0 then 'waiting'
+        when sent_at is null then 'failing'
+        when last_error is null then 'sent'
+        else 'given_up'
+    end as state
+from alerts order by id desc limit :amount;
+
+-- name: count_alerts
+-- `failing`: tried and not arrived, so far. `given_up`: of the last seven days; so long they are kept.
+select count(*) filter (where sent_at is null and tries = 0) as waiting,
+    count(*) filter (where sent_at is null and tries > 0) as failing,
+    count(*) filter (where sent_at is not null and last_error is null) as sent,
+    count(*) filter (where sent_at is not null and last_error is not null) as given_up,
+    (array_agg(last_error order by id desc) filter (where last_error is not null))[1] as last_error
+from alerts;
+
 -- name: forget_sent!
 delete from alerts where sent_at < now() - interval '7 days';

@@ -9,14 +9,14 @@ with route as materialized (
     select name, coalesce(:max_attempts::integer, max_attempts) as max_attempts from pools
     where name = coalesce(:pool::text, pool_for(:kind, :mime_type))
 ), added as (
-    insert into jobs (kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
+    insert into jobs (kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload, trace)
     select :kind, route.name, :owner, :mime_type, :priority, route.max_attempts, coalesce(:run_after, now()),
         case
             when (select exists (select from held_owners where owner = :owner)) then 'held'
             when :run_after::timestamptz > now() then 'scheduled'
             else 'queued'
         end,
-        n.subject_id, n.payload
+        n.subject_id, n.payload, :trace
     from route, unnest(:subject_ids::text[], :payloads::jsonb[]) with ordinality as n (subject_id, payload, position)
     order by n.position
     returning id
@@ -35,7 +35,7 @@ with route as materialized (
     on conflict (kind, key) do nothing
     returning job_id
 ), added as (
-    insert into jobs (id, kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload)
+    insert into jobs (id, kind, pool, owner, mime_type, priority, max_attempts, run_after, state, subject_id, payload, trace)
     overriding system value
     select job_id, :kind, route.name, :owner, :mime_type, :priority, route.max_attempts, coalesce(:run_after, now()),
         case
@@ -43,7 +43,7 @@ with route as materialized (
             when :run_after::timestamptz > now() then 'scheduled'
             else 'queued'
         end,
-        :subject_id, :payload::jsonb
+        :subject_id, :payload::jsonb, :trace
     from taken, route
     returning id
 )
@@ -127,7 +127,8 @@ set state = 'running',
     lease_expires_at = now() + make_interval(secs => :lease_seconds)
 from pick
 where j.id = pick.id
-returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload, j.checkpoint;
+returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload, j.checkpoint,
+    j.trace;
 
 -- name: look_for_chores
 -- Three probes of partial indexes that are empty in ordinary times. By min, not by exists: for "exists" the planner
@@ -161,16 +162,23 @@ with gone as (
     where j.id = any (:ids) and j.id = f.id and j.token = f.token and j.worker_id = :worker_id
         and (j.state = 'running' and j.lease_expires_at > now()) is true
     returning j.id, j.kind, j.pool, j.owner, j.subject_id, j.mime_type, j.priority, j.attempts, j.worker_id,
-        j.worker_name, j.created_at, j.started_at, f.result
+        j.worker_name, j.created_at, j.started_at, j.claimed_at, j.trace, f.result
 ), kept as (
     insert into finished_jobs (id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id,
-        worker_name, created_at, started_at, result)
+        worker_name, created_at, started_at, trace, result)
     select id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id, worker_name, created_at,
-        started_at, result from gone
+        started_at, trace, result from gone
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, completed)
     select date_trunc('minute', now()), pool, :worker_id, count(*) from gone group by pool
     on conflict (minute, pool, worker_id) do update set completed = t.completed + excluded.completed
+), tallied as (
+    insert into attempts as a (kind, pool, outcome, bucket, shard, count, seconds)
+    select kind, pool, 'completed', attempt_bucket(now() - claimed_at), pg_backend_pid() % 32, count(*),
+        coalesce(sum(extract(epoch from now() - claimed_at)), 0)
+    from gone group by 1, 2, 4 order by 1, 2, 4
+    on conflict (kind, pool, outcome, bucket, shard) do update
+        set count = a.count + excluded.count, seconds = a.seconds + excluded.seconds
 ), told as (
     insert into events (topic, subject, data)
     select 'job.completed', subject_id, jsonb_build_object('id', id, 'kind', kind, 'owner', owner)
@@ -185,13 +193,30 @@ with saved as (
     from unnest(:ids::bigint[], :tokens::bigint[], :results::jsonb[]) as f (id, token, result)
     where j.id = any (:ids) and j.id = f.id and j.token = f.token and j.worker_id = :worker_id
         and (j.state = 'running' and j.lease_expires_at > now()) is true
-    returning j.id, j.pool
+    returning j.id, j.kind, j.pool, j.claimed_at
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, completed)
     select date_trunc('minute', now()), pool, :worker_id, count(*) from saved group by pool
     on conflict (minute, pool, worker_id) do update set completed = t.completed + excluded.completed
+), tallied as (
+    insert into attempts as a (kind, pool, outcome, bucket, shard, count, seconds)
+    select kind, pool, 'completed', attempt_bucket(now() - claimed_at), pg_backend_pid() % 32, count(*),
+        coalesce(sum(extract(epoch from now() - claimed_at)), 0)
+    from saved group by 1, 2, 4 order by 1, 2, 4
+    on conflict (kind, pool, outcome, bucket, shard) do update
+        set count = a.count + excluded.count, seconds = a.seconds + excluded.seconds
 )
 select id, (select pg_notify('mediamill_results', '')) from saved;
+
+-- name: tally_attempts!
+-- Attempts that ended in another way. How long they took is told where it matters: `claimed_at` may be null.
+insert into attempts as a (kind, pool, outcome, bucket, shard, count, seconds)
+select f.kind, f.pool, :outcome, attempt_bucket(now() - f.claimed_at), pg_backend_pid() % 32, count(*),
+    coalesce(sum(extract(epoch from now() - f.claimed_at)), 0)
+from unnest(:kinds::text[], :pools::text[], :claimed::timestamptz[]) as f (kind, pool, claimed_at)
+group by 1, 2, 4 order by 1, 2, 4
+on conflict (kind, pool, outcome, bucket, shard) do update
+    set count = a.count + excluded.count, seconds = a.seconds + excluded.seconds;
 
 -- name: lock_claims
 -- The jobs of these claims that still hold, locked until the transaction ends. In id order: no deadlock.
@@ -260,10 +285,10 @@ with gone as (
         f.traceback as dead_traceback, f.notice as dead_notice
 ), kept as (
     insert into dead_jobs (id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
+        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
         reason, error, traceback, notice)
     select id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result,
+        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
         dead_reason, dead_error, dead_traceback, dead_notice from gone
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, failed)
@@ -279,7 +304,8 @@ with gone as (
 select id from gone;
 
 -- name: report_progress
--- Accepted from the current holder only, and extends the lease.
+-- Accepted from the current holder only, and extends the lease. Without a checkpoint its transaction does not wait for the
+-- disk: all that notify commit one after the other, so each would wait for the disk of those before it, finishes too.
 with moved as (
     update jobs
     set step = coalesce(:step, step), percent = coalesce(:percent, percent), parts = coalesce(:parts::jsonb, parts),
@@ -293,7 +319,7 @@ with moved as (
         jsonb_build_object('id', id, 'kind', kind, 'step', step, 'percent', percent, 'parts', parts)
     from moved
 )
-select id from moved;
+select id, case when :checkpoint::jsonb is null then set_config('synchronous_commit', 'off', true) end from moved;
 
 -- name: extend_leases
 -- The jobs whose child still lives, many at once; the ids whose claim still holds come back.
@@ -402,10 +428,10 @@ order by j.id limit :batch for update of j skip locked;
 with gone as (
     delete from jobs where id = any (:ids::bigint[])
     returning id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id, worker_name, created_at,
-        started_at, result
+        started_at, trace, result
 ), kept as (
     insert into finished_jobs (id, kind, pool, owner, subject_id, mime_type, priority, attempts, worker_id,
-        worker_name, created_at, started_at, result)
+        worker_name, created_at, started_at, trace, result)
     select * from gone
 )
 insert into events (topic, subject, data)

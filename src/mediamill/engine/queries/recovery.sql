@@ -35,7 +35,8 @@ order by id limit :batch for update skip locked;
 
 -- name: note_sessions
 -- Which local workers have their session lock, by the list of locks. One that lost it is stamped once, one
--- that has it again is cleared.
+-- that has it again is cleared. One that left in good order is stamped, too, while it holds something: the server goes
+-- on with a claim whose answer the worker did not wait for.
 with locked as materialized (
     select objid::bigint::integer as id from pg_locks
     where locktype = 'advisory' and classid = :lock_class and objsubid = 2 and granted and mode = 'ExclusiveLock'
@@ -44,16 +45,18 @@ with locked as materialized (
 update workers w
 set session_lost_at = case when l.id is null then now() end
 from workers v left join locked l on l.id = v.id
-where w.id = v.id and w.type = 'local' and w.state <> 'offline'
+where w.id = v.id and w.type = 'local'
+    and (w.state <> 'offline' or w.id in (select worker_id from jobs where state = 'running'))
     and (l.id is null) = (w.session_lost_at is null)
 returning w.id, w.session_lost_at;
 
 -- name: list_lost_workers
 -- Local workers without a session: those over the grace period, and all of one machine for a look at its processes.
--- A disabled one stays disabled, so that it is only looked at while it still holds something.
+-- One that is offline or disabled already is looked at again while it holds something: the last claim of a process that
+-- was killed may be committed after everything else of it was put back.
 select id, name, process, state, session_lost_at < now() - make_interval(secs => :session_grace_seconds) as over
-from workers where type = 'local' and state <> 'offline' and session_lost_at is not null
-    and (state <> 'disabled' or exists (select from jobs where jobs.state = 'running' and jobs.worker_id = workers.id));
+from workers where type = 'local' and session_lost_at is not null
+    and (state not in ('offline', 'disabled') or id in (select worker_id from jobs where state = 'running'));
 
 -- name: try_session_lock
 -- Succeeds only if the worker's session does not hold it; until we commit the worker cannot take it back.

@@ -1,4 +1,4 @@
--- Looking at it: lists, counts, events. Reads only.
+-- Looking at it: one job, counts, events. Reads only.
 
 -- name: results_of
 -- The jobs among these that can still be looked up, with their results as text.
@@ -32,39 +32,21 @@ order by p.matches = '{}', p.name;
 -- Asked by every worker every few seconds: not counted further than `most`.
 select count(*) from (select from jobs where pool = :pool and state = 'queued' limit :most) as waiting;
 
--- name: list_jobs
--- Newest first; from the hot table, the finished and the dead ones, as one list.
-select * from (
-    (select id, kind, pool, owner, subject_id, state, priority, attempts, max_attempts, worker_id, worker_name,
-        created_at, started_at, run_after, lease_expires_at, step, percent, error, null::timestamptz as ended_at
-    from jobs
-    where (:state::text is null or state = :state) and (:kind::text is null or kind = :kind)
-        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
-        and (:before::bigint is null or id < :before)
-    order by id desc limit :amount)
-    union all
-    (select id, kind, pool, owner, subject_id, 'finished', priority, attempts, null, worker_id, worker_name,
-        created_at, started_at, null, null, null, 100, null, finished_at
-    from finished_jobs
-    where coalesce(:state, 'finished') = 'finished' and (:kind::text is null or kind = :kind)
-        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
-        and (:before::bigint is null or id < :before)
-    order by id desc limit :amount)
-    union all
-    (select id, kind, pool, owner, subject_id, 'dead', priority, attempts, max_attempts, worker_id, worker_name,
-        created_at, started_at, null, null, step, percent, error, failed_at
-    from dead_jobs
-    where coalesce(:state, 'dead') = 'dead' and (:kind::text is null or kind = :kind)
-        and (:pool::text is null or pool = :pool) and (:owner::text is null or owner = :owner)
-        and (:before::bigint is null or id < :before)
-    order by id desc limit :amount)
-) every order by id desc limit :amount;
-
--- name: list_running
--- Latest claims first, by the index of leases: it holds only what runs, however much waits.
-select id, kind, pool, owner, subject_id, state, priority, attempts, max_attempts, worker_id, worker_name,
-    created_at, started_at, run_after, lease_expires_at, step, percent, error, null::timestamptz as ended_at
-from jobs where state = 'running' order by lease_expires_at desc limit :amount;
+-- name: pools_with_work
+-- Of these pools, where something waits, and how urgent it is: one probe of the ready index for each, by the order that
+-- only it has. Something that is due soon counts as well: whoever looks learns when.
+with soon as materialized (
+    select coalesce(min(run_after) < now() + interval '10 seconds', false) as due from jobs where state = 'scheduled'
+)
+select p.pool, r.priority
+from unnest(:pools::text[]) as p (pool)
+cross join generate_series(0, 2) as r (priority)
+cross join lateral (
+    select j.id from jobs j where j.pool = p.pool and j.priority = r.priority and j.state = 'queued'
+    order by j.owner, j.id limit 1
+) waiting
+union
+select p.pool, 1 from unnest(:pools::text[]) as p (pool) where (select due from soon);
 
 -- name: show_job
 select * from jobs where id = :id;
@@ -103,13 +85,6 @@ select exists (
 -- Those of these jobs that have not ended, and how far they are.
 select id, state, step, percent from jobs where id = any (:ids::bigint[]);
 
--- name: list_dead
-select id, kind, pool, owner, subject_id, attempts, max_attempts, reason, error, worker_name, created_at, failed_at
-from dead_jobs
-where (:kind::text is null or kind = :kind) and (:owner::text is null or owner = :owner)
-    and (:reason::text is null or reason = :reason) and (:before::bigint is null or id < :before)
-order by id desc limit :amount;
-
 -- name: count_dead
 select count(*) from dead_jobs;
 
@@ -117,6 +92,8 @@ select count(*) from dead_jobs;
 -- Requeue and purge meet on the row lock: whoever is second finds nothing.
 select * from dead_jobs
 where (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or kind = :kind)
+    and (:owner::text is null or owner = :owner) and (:pool::text is null or pool = :pool)
+    and (:reason::text is null or reason = :reason)
 order by id limit :amount for update skip locked;
 
 -- name: requeue_dead
@@ -125,7 +102,7 @@ with gone as (
     delete from dead_jobs where id = any (:ids::bigint[]) returning *
 ), back as (
     insert into jobs (id, kind, pool, owner, subject_id, mime_type, priority, state, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, parts, checkpoint, error, result)
+        token, worker_id, worker_name, created_at, started_at, parts, checkpoint, error, trace, result)
     overriding system value
     select id, kind, coalesce((select name from pools where name = gone.pool), (select name from pools where matches = '{}')),
         owner, subject_id, mime_type, priority,
@@ -135,7 +112,7 @@ with gone as (
             else 'queued'
         end,
         payload, 0, max_attempts, token, worker_id, worker_name, created_at, started_at, parts, checkpoint,
-        left(error, 500), result
+        left(error, 500), trace, result
     from gone
     returning id, pool
 )
@@ -197,6 +174,42 @@ select
     coalesce(sum(failed), 0)::bigint
         + coalesce((select sum(value) from counters where name = 'failed_before'), 0) as failed
 from throughput;
+
+-- name: list_attempts
+-- Attempts that ended, with the histogram of how long they took: what every session has counted, together.
+select kind, pool, outcome, bucket, sum(count)::bigint as count, sum(seconds)::float8 as seconds
+from attempts group by 1, 2, 3, 4 order by 1, 2, 3, 4;
+
+-- name: count_claims
+-- Every claim has ended, or its job runs: told by one snapshot, so that it never falls.
+select pool, sum(claims)::bigint as claims
+from (
+    select pool, count as claims from attempts
+    union all
+    select pool, 1 from jobs where state = 'running'
+) made
+group by pool order by pool;
+
+-- name: count_dead_by_reason
+select reason, count(*) as jobs from dead_jobs group by reason order by reason;
+
+-- name: last_turns
+-- When each chore was last begun, by whichever process had its turn.
+select left(name, -length('_turn')) as chore, to_timestamp(value / 1000000.0) as at
+from counters where name like '%\_turn' and shard = 0 order by name;
+
+-- name: database_use
+-- Connections to the whole server, and the oldest transaction of this database.
+select (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections,
+    current_setting('max_connections')::integer
+        - current_setting('superuser_reserved_connections')::integer as most_connections,
+    (select coalesce(max(extract(epoch from clock_timestamp() - xact_start)), 0)::float8 from pg_stat_activity
+     where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid())
+        as oldest_transaction_seconds,
+    pg_database_size(current_database()) as bytes;
+
+-- name: database_clock
+select clock_timestamp();
 
 -- name: count_workers
 select state, count(*) as workers from workers group by state;

@@ -96,3 +96,27 @@ select exists (
 
 -- name: tell!
 insert into events (topic, subject, data) values (:topic, :subject, :data::jsonb);
+
+-- name: keep_dump
+-- The name says whose it is and when it was taken: one that comes twice is kept once.
+insert into flight_dumps (name, worker_id, worker_name, taken_at, bytes, content)
+values (:name, :worker_id, coalesce((select name from workers where id = :worker_id), :worker_id::integer::text), :taken_at,
+    :bytes, :content)
+on conflict (name) do nothing
+returning id;
+
+-- name: missing_dumps
+select n.name from unnest(:names::text[]) as n (name)
+where not exists (select from flight_dumps f where f.name = n.name);
+
+-- name: list_dumps
+select id, name, worker_id, worker_name, taken_at, bytes from flight_dumps
+where (:worker_id::integer is null or worker_id = :worker_id)
+order by taken_at desc, id desc limit :amount;
+
+-- name: read_dump
+select name, content from flight_dumps where id = :id;
+
+-- name: forget_dumps
+delete from flight_dumps where taken_at < now() - make_interval(days => 1) * :keep_days::float8
+    or id not in (select id from flight_dumps order by taken_at desc, id desc limit :most);

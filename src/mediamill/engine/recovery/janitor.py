@@ -8,6 +8,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
+from mediamill.engine.flight_dumps import forget_dumps
 from mediamill.engine.recovery.release import BATCH, move_jobs
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
@@ -47,6 +48,7 @@ async def forget_old(connection: Connection, engine: Engine) -> int:
     await store.recovery.forget_throughput.run(connection)
     await store.recovery.forget_workers.run(connection)
     await store.alerts.forget_sent.run(connection)
+    await forget_dumps(connection, most=engine.flight_dumps, keep_days=engine.flight_dumps_keep_days)
     return count
 
 

@@ -9,13 +9,15 @@ from dataclasses import replace
 
 from asyncpg import Record
 
-from mediamill.db.connection import LOST, Connection
+from mediamill.db.connection import ASK_AGAIN, Connection
 from mediamill.engine import store
 from mediamill.engine.alerts import alert_of_failure, raise_alert
+from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
+from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ async def move_jobs(connection: Connection, engine: Engine, rows: Sequence[Recor
         async with connection.transaction():
             await move(connection, engine, rows)
         return len(rows)
-    except LOST:
+    except ASK_AGAIN:
         raise
     except Exception as error:
         if len(rows) == 1:
@@ -61,6 +63,7 @@ async def _release(connection: Connection, engine: Engine, rows: Sequence[Record
         await alert_of_failure(connection, engine, row, exhausted=True, dead=True)
     again = [row for row in rows if row["attempts"] < row["max_attempts"]]
     if again:
+        await tally(connection, Outcome.RELEASED, again)
         await store.jobs.requeue_released.rows(
             connection, ids=[row["id"] for row in again], error=STALE_REQUEUED
         )
@@ -70,4 +73,5 @@ async def _release(connection: Connection, engine: Engine, rows: Sequence[Record
         facts = {"jobs": [row["id"] for row in again], "worker": again[0]["worker_name"]}
         await raise_alert(connection, engine, "stale_job_recovered", facts)
     for row in rows:
-        log.info("claim of job %d (%s) by %s released", row["id"], row["kind"], row["worker_name"])
+        ids = {"job_id": row["id"], "kind": row["kind"], "owner": row["owner"], "worker": row["worker_name"]}
+        tell(log, "claim_released", **ids)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from mediamill.db.connection import LOST, Connection, Database
+from mediamill.db.connection import ASK_AGAIN, LOST, Connection, Database
 from mediamill.engine import store
 from mediamill.engine.recovery.due import promote_due
 from mediamill.engine.recovery.exhausted import fail_exhausted
@@ -17,6 +17,7 @@ from mediamill.engine.recovery.lost_sessions import release_lost_sessions
 from mediamill.engine.recovery.silent_workers import mark_silent
 from mediamill.engine.recovery.stragglers import hold_stragglers, release_stragglers, reroute_orphans
 from mediamill.engine.rules import Engine
+from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ async def run_chores(database: Database, engine: Engine, chores: tuple[Chore, ..
             total += await run_chore(database, engine, chore)
         except LOST:
             raise
-        except Exception:
-            log.exception("the chore %s failed", chore.__name__)
+        except Exception as error:
+            tell(log, "chore_failed", error=error, chore=chore.__name__)
     return total
 
 
@@ -106,8 +107,8 @@ async def sweep_forever(database: Database, engine: Engine) -> None:
                 await run_chores(database, engine, SWEEP)
             if await take_turn(database, "janitor_turn", engine.janitor_seconds):
                 await run_chores(database, engine, JANITOR)
-        except LOST as error:
-            log.debug("sweep: the database is away: %s", error)
+        except ASK_AGAIN as error:
+            log.debug("sweep: the database is away, or somebody else was at it: %s", error)
         except Exception:
             log.exception("the sweep failed")
         await asyncio.sleep(SESSIONS_SECONDS)

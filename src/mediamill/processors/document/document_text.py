@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from mediamill.processors.document.layout import PageLayout
+
 MEGABYTE = 1024 * 1024
 FIELD_CHARACTERS = 300
 
@@ -28,6 +30,7 @@ class Limits:
     rows: int = 20_000  # of a sheet
     cells: int = 500_000  # of a document
     entries: int = 5_000  # events, contacts, attachments, comments …
+    pieces: int = 0  # whose places on the page are kept; nobody needs them unless he shows pages
     deadline: float = float("inf")  # of time.monotonic()
 
     @property
@@ -42,6 +45,7 @@ class Part:
 
     label: str
     text: str
+    layout: PageLayout | None = None
 
 
 @dataclass(slots=True)

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from mediamill.processors.reading_order import Piece, Row, order_blocks
 
 TABLE_GAP = "   "
+
+
+@dataclass(frozen=True, slots=True)
+class PageLayout:
+    """Where the words of a page are, on a page as it is drawn that is so wide and high."""
+
+    pieces: tuple[Piece, ...]
+    width: float
+    height: float
+    scanned: bool = False  # the words were read by OCR
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a page, and where its words are if that was asked for."""
+
+    text: str
+    layout: PageLayout | None = None
 
 
 def arrange(pieces: list[Piece]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from mediamill.processors.document.document_text import (
     plural,
     until_full,
 )
+from mediamill.processors.document.layout import PageText
 from mediamill.processors.document.pdf_text import page_text
 from mediamill.processors.models.contract import Pixels
 
@@ -33,7 +34,7 @@ MAX_OBJECTS = 2_000  # of a page that are looked at
 FEW_LETTERS = 15
 BIG_PICTURE = 0.4  # of the page
 Render = Callable[[], Pixels]
-ReadScan = Callable[[int, Render], str | None]  # page number and picture in; None: no more of them
+ReadScan = Callable[[int, Render], PageText | None]  # page number and picture in; None: no more of them
 OnPage = Callable[[int, int], None]
 DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 
@@ -47,7 +48,7 @@ def read_pdf(
     try:
         document.count = len(pdf)
         document.describe(_metadata(pdf))
-        reader = _Reader(pdf, document, read_scan)
+        reader = _Reader(pdf, document, read_scan, limits.pieces)
         room = TextRoom(limits)
         document.pages_read = 0
         with until_full(document):
@@ -55,9 +56,9 @@ def read_pdf(
                 if limits.late:
                     document.warn("the time did not suffice for all pages")
                     break
-                text = reader.page(index)
+                page = reader.page(index)
                 document.pages_read += 1
-                document.parts.append(Part(f"Page {index + 1}", room.take(text)))
+                document.parts.append(Part(f"Page {index + 1}", room.take(page.text), page.layout))
                 if on_page:
                     on_page(index + 1, min(document.count, limits.pages))
         reader.finish()
@@ -85,41 +86,38 @@ def open_pdf(path: Path) -> pdfium.PdfDocument:
 class _Reader:
     """Page after page."""
 
-    def __init__(self, pdf: pdfium.PdfDocument, document: DocumentText, read_scan: ReadScan | None) -> None:
+    def __init__(
+        self, pdf: pdfium.PdfDocument, document: DocumentText, read_scan: ReadScan | None, pieces: int
+    ) -> None:
         self._pdf, self._document, self._read_scan = pdf, document, read_scan
+        self._pieces_left = pieces
         self._damaged: list[int] = []
         self._unread = 0
 
-    def page(self, index: int) -> str:
+    def page(self, index: int) -> PageText:
         try:
-            page = self._open(index)
+            page = open_page(self._pdf, index)
             try:
-                return self._text(page, index)
+                found = self._text(page, index)
             finally:
                 page.close()
         except pdfium.PdfiumError:
             self._damaged.append(index + 1)
-            return ""
+            return PageText("")
+        self._pieces_left -= len(found.layout.pieces) if found.layout else 0
+        return found
 
-    def _open(self, index: int) -> pdfium.PdfPage:
-        page = self._pdf.get_page(index)
-        if self._pdf.formenv is not None:
-            page.flatten()  # what was filled into a form becomes text of the page
-            page.close()
-            page = self._pdf.get_page(index)
-        return page
-
-    def _text(self, page: pdfium.PdfPage, index: int) -> str:
-        text = page_text(page)
-        if not self._is_scan(page, text):
-            return text
+    def _text(self, page: pdfium.PdfPage, index: int) -> PageText:
+        found = page_text(page, with_layout=self._pieces_left > 0)
+        if not self._is_scan(page, found.text):
+            return found
         self._document.pictures += 1
         scanned = self._read_scan(index + 1, lambda: render(page)) if self._read_scan else None
         if scanned is None:
             self._unread += 1
-            return text
+            return found
         self._document.ocr_pages += 1
-        return scanned if len(scanned) >= len(text) else text
+        return scanned if len(scanned.text) >= len(found.text) else found
 
     def _is_scan(self, page: pdfium.PdfPage, text: str) -> bool:
         """Nothing or nearly nothing to read, but something to see; or letters that mean nothing."""
@@ -158,6 +156,16 @@ class _Reader:
             self._document.warn(f"{plural(self._unread, 'scanned page')} not read")
 
 
+def open_page(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
+    """A page; what was filled into a form becomes a part of it."""
+    page = pdf.get_page(index)
+    if pdf.formenv is not None:
+        page.flatten()
+        page.close()
+        page = pdf.get_page(index)
+    return page
+
+
 def page_number(document: DocumentText) -> int:
     """The page that is being read."""
     return len(document.parts) + 1
@@ -181,18 +189,25 @@ def render(page: pdfium.PdfPage, dpi: float = OCR_DPI, side: int = RENDER_SIDE) 
         bitmap.close()
 
 
-def first_page(path: Path, side: int) -> Pixels | None:
-    """A picture of the first page, at most `side` pixels wide and high."""
+def draw_pages(path: Path, numbers: Sequence[int], side: int) -> Iterator[tuple[int, Pixels | None]]:
+    """Pictures of pages, at most `side` pixels wide and high; None for what cannot be drawn."""
     pdf = open_pdf(path)
     try:
-        page = pdf.get_page(0)
-        if _Reader._objects(page)[1] is None:
-            return None
-        return render(page, dpi=300, side=side)
-    except pdfium.PdfiumError:
-        return None
+        for number in numbers:
+            yield number, _draw(pdf, number - 1, side)
     finally:
         pdf.close()
+
+
+def _draw(pdf: pdfium.PdfDocument, index: int, side: int) -> Pixels | None:
+    try:
+        page = open_page(pdf, index)
+        try:
+            return None if _Reader._objects(page)[1] is None else render(page, dpi=300, side=side)
+        finally:
+            page.close()
+    except pdfium.PdfiumError:
+        return None
 
 
 def _metadata(pdf: pdfium.PdfDocument) -> dict[str, str]:

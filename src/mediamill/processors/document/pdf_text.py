@@ -10,7 +10,7 @@ from typing import Any
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from mediamill.processors.document.layout import arrange
+from mediamill.processors.document.layout import PageLayout, PageText, arrange
 from mediamill.processors.document.plain import CONTROLS
 from mediamill.processors.reading_order import Piece
 
@@ -19,9 +19,10 @@ LINE = re.compile(r"[^\r\n]+")
 MAX_CHARACTERS = 300_000  # of one page
 MAX_WORDS = 30_000  # whose places are looked at
 HYPHEN = "\x02"  # PDFium's mark for a word that goes on in the next line
+UNITS = 10  # of a layout in a point: PDFium tells places as whole numbers
 
 
-def page_text(page: pdfium.PdfPage) -> str:
+def page_text(page: pdfium.PdfPage, *, with_layout: bool = False) -> PageText:
     """The text of a page in reading order."""
     textpage = page.get_textpage()
     try:
@@ -30,8 +31,27 @@ def page_text(page: pdfium.PdfPage) -> str:
     finally:
         textpage.close()
     if pieces is None:
-        return _clean(text.replace(HYPHEN, "-\n"))
-    return _clean(arrange(pieces))
+        return PageText(_clean(text.replace(HYPHEN, "-\n")))
+    layout = _layout(page, pieces) if with_layout and pieces else None
+    return PageText(_clean(arrange(pieces)), layout)
+
+
+def _layout(page: pdfium.PdfPage, pieces: list[Piece]) -> PageLayout:
+    """The pieces where they are when the page is drawn: turned and cropped as it says."""
+    width, height = (max(1, min(round(side * UNITS), 1_000_000)) for side in page.get_size())
+    x, y = ctypes.c_int(), ctypes.c_int()
+
+    def drawn(left: float, top: float) -> tuple[int, int]:
+        place = (left, page.get_height() - top)
+        pdfium_c.FPDF_PageToDevice(page, 0, 0, width, height, 0, *place, ctypes.byref(x), ctypes.byref(y))
+        return x.value, y.value
+
+    placed = []
+    for piece in pieces:
+        (left, top), (right, bottom) = drawn(piece.left, piece.top), drawn(piece.right, piece.bottom)
+        edges = min(left, right), min(top, bottom), max(left, right), max(top, bottom)
+        placed.append(Piece(_clean(piece.text), *edges))
+    return PageLayout(tuple(placed), width, height)
 
 
 def _clean(text: str) -> str:

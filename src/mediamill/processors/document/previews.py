@@ -7,7 +7,7 @@ from pathlib import Path
 import pyvips
 
 from mediamill.media.images import fit
-from mediamill.processors.document.pdf import first_page
+from mediamill.processors.document.pdf import draw_pages
 from mediamill.processors.image.proxies import (
     PREVIEW_FILE,
     PREVIEW_SIDE,
@@ -20,7 +20,7 @@ from mediamill.processors.image.proxies import (
 
 def make_previews(path: Path, folder: Path) -> dict[str, str]:
     """The files by name; none if the page cannot be drawn."""
-    pixels = first_page(path, PREVIEW_SIDE)
+    _, pixels = next(draw_pages(path, [1], PREVIEW_SIDE))
     if pixels is None:
         return {}
     preview = pyvips.Image.new_from_array(pixels, interpretation="srgb")

@@ -7,10 +7,10 @@ an answer that will never be right (refused, not authorised, nonsense twice) rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,10 +129,13 @@ class VideoModel(Protocol):
 
 
 class TextModel(Protocol):
-    """Text to text."""
+    """Text to text, or to fields."""
 
     model: str
     network: bool
 
     def complete(self, instructions: str, text: str) -> str:
         """Follow our instructions on a stranger's text."""
+
+    def fill(self, instructions: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The same with an answer that is an object of this JSON schema; whether it is, must be checked."""

@@ -29,6 +29,7 @@ from mediamill.clock import retry_after_seconds
 from mediamill.errors import GiveUpError, RetryLaterError
 
 LARGEST_ANSWER_BYTES = 10_000_000
+FIRST_PAUSE_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 10.0
 LONGEST_CONNECT_SECONDS = 10.0
 QUICK_RETRIES = 2
@@ -177,7 +178,7 @@ class Endpoint:
     def _pause(self, error: _AgainError, tries: int) -> float:
         if error.after_seconds is not None:
             return error.after_seconds
-        step = min(0.5, self._timeout_seconds / 20) * 2.0 ** (tries - 1)
+        step = min(FIRST_PAUSE_SECONDS, self._timeout_seconds / 20) * 2.0 ** (tries - 1)
         return step * random.uniform(0.5, 1.5)  # noqa: S311 - so that many workers do not come back at once
 
     def _try(self, method: str, path: str, clock: _Clock, parts: Mapping[str, Any]) -> Answer:

@@ -105,7 +105,9 @@ class BridgeProcess:
     def _environment(self) -> dict[str, str]:
         """Ours, without our own settings: they hold secrets that are none of its business."""
         settings = self._settings
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEDIAMILL_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MEDIAMILL_", "AWS_"))
+        }
         return {
             **kept,
             "BRIDGE_SECRET": bridge_secret(settings),

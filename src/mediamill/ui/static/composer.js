@@ -1,6 +1,6 @@
 // Saying something in the chat for trying out: text, files (chosen, dropped, pasted) and voice notes. What is on its way
 // stands below the messages, with its progress, or its error and another try, until it is among them.
-"use strict";
+import { takeDrops, wordsOfUnread } from "./drop.js";
 
 (() => {
   const form = document.getElementById("composer");
@@ -148,7 +148,7 @@
     return new Promise((resolve, reject) => {
       const query = new URLSearchParams({ caption, filename: file.name, message_id: parcel.key });
       const request = new XMLHttpRequest();
-      request.open("POST", `${chat.dataset.upload}?${query}`);
+      request.open("POST", `${form.dataset.to}?${query}`);
       request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
       request.setRequestHeader("Accept", "application/json");
       request.upload.addEventListener("progress", (event) => parcel.progress(event.loaded, event.total));
@@ -196,8 +196,8 @@
     text.placeholder = staged.length ? "Caption" : "Message";
   }
 
-  function stage(list) {
-    fault.textContent = "";
+  function stage(list, unread = []) {
+    fault.textContent = wordsOfUnread(unread).join();
     for (const file of list) {
       if (file.size) staged.push(file);
       else fault.textContent = `${file.name} is empty, or a folder.`;
@@ -217,28 +217,7 @@
     stage(event.clipboardData.files);
   });
 
-  let inside = 0;
-  const carriesFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  const mark = () => chat.classList.toggle("dropping", inside > 0);
-  chat.addEventListener("dragenter", (event) => {
-    if (!carriesFiles(event)) return;
-    event.preventDefault();
-    inside += 1;
-    mark();
-  });
-  chat.addEventListener("dragover", (event) => carriesFiles(event) && event.preventDefault());
-  chat.addEventListener("dragleave", (event) => {
-    if (!carriesFiles(event)) return;
-    inside = Math.max(0, inside - 1);
-    mark();
-  });
-  chat.addEventListener("drop", (event) => {
-    if (!carriesFiles(event)) return;
-    event.preventDefault();
-    inside = 0;
-    mark();
-    stage(event.dataTransfer.files);
-  });
+  takeDrops(chat, chat, (found, unread) => stage(found.map(({ file }) => file), unread));
 
   // Sending
 

@@ -1,4 +1,5 @@
-// The plot of the first page, and two courtesies: parts that did not change are left alone, and a lost connection shows.
+// The plot of the first page, and three courtesies: parts that did not change are left alone, a lost connection shows, and
+// the last of much news is not missed.
 "use strict";
 
 (() => {
@@ -78,5 +79,17 @@
   });
   document.body.addEventListener("htmx:afterRequest", (event) => {
     document.body.classList.toggle("lost", event.detail.failed && !event.detail.xhr.status);
+  });
+
+  // What comes within a throttle of htmx is dropped, also if nothing comes after it: so it is told once more behind it.
+  const late = new WeakSet();
+  document.body.addEventListener("htmx:sseMessage", ({ target }) => {
+    const [, news, seconds] = target.getAttribute("hx-trigger")?.match(/(sse:[\w.]+) throttle:(\d+)s/) ?? [];
+    if (!news || late.has(target)) return;
+    late.add(target);
+    setTimeout(() => {
+      late.delete(target);
+      htmx.trigger(target, news);
+    }, seconds * 1000 + 50);
   });
 })();

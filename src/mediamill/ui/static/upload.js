@@ -1,5 +1,6 @@
 // Uploads by tus 1.0: any number of files, two at a time, in chunks. What breaks off is gone on with: by itself after a
 // lost connection, with the same file chosen again after a reload or a crash.
+import { takeDrops, wordsOfUnread } from "./drop.js";
 import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf } from "./tus.js";
 
 (() => {
@@ -8,7 +9,7 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
   const list = document.getElementById("uploads");
   const chooser = document.getElementById("files");
   const fault = document.getElementById("upload-fault");
-  const ENDPOINT = "/api/uploads";
+  const ENDPOINT = area.dataset.to;
   const CHUNK_BYTES = 16 * 1024 * 1024;
   const AT_ONCE = 2; // a browser has few connections to one server, and the live events need one too
   const LONGEST_PAUSE_SECONDS = 30;
@@ -314,8 +315,8 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
 
   // Files come in
 
-  function add(files) {
-    const faults = [];
+  function add(files, unread = []) {
+    const faults = wordsOfUnread(unread);
     for (const file of files) {
       if (!file.size) faults.push(`${file.name} is empty.`);
       else if (file.size > Number(area.dataset.limit)) faults.push(`${file.name} is too large: ${sizeOf(file.size)}; the limit is ${sizeOf(Number(area.dataset.limit))}.`);
@@ -340,21 +341,7 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
     add([...chooser.files]);
     chooser.value = "";
   });
-  const hasFiles = (event) => event.dataTransfer && [...event.dataTransfer.types].includes("Files");
-  let over = 0;
-  const mark = (change) => {
-    over = Math.max(0, over + change);
-    document.body.classList.toggle("dropping", over > 0);
-  };
-  addEventListener("dragenter", (event) => hasFiles(event) && mark(1));
-  addEventListener("dragleave", (event) => hasFiles(event) && mark(-1));
-  addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
-  addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    mark(-over);
-    add([...event.dataTransfer.files]);
-  });
+  takeDrops(window, document.body, (found, unread) => add(found.map(({ file }) => file), unread));
   addEventListener("beforeunload", (event) => {
     if (uploads.some((upload) => upload.state === "sending")) event.preventDefault();
   });

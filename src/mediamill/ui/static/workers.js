@@ -1,8 +1,9 @@
-// A key for a new worker: asked for with the admin secret, shown once, in the command that uses it.
+// A key for a new worker: asked for by whoever is logged in, or with the admin secret; shown once, in the command that uses it.
 "use strict";
 
 (() => {
   const form = document.getElementById("register");
+  if (!form) return; // whoever looks may not make keys
   const command = document.getElementById("command");
   const once = document.getElementById("once");
   const fault = document.getElementById("register-fault");
@@ -11,10 +12,12 @@
     event.preventDefault();
     fault.textContent = "";
     const given = new FormData(form);
+    const headers = { "Content-Type": "application/json" };
+    if (given.has("secret")) headers["X-Admin-Secret"] = given.get("secret");
     try {
-      const answer = await fetch("/api/worker/register", {
+      const answer = await fetch(form.action, {
         method: "POST",
-        headers: { "Content-Type": "application/json", "X-Admin-Secret": given.get("secret") },
+        headers,
         body: JSON.stringify({ name: given.get("name").trim(), capabilities: given.get("gpu") ? { gpu: true } : {} }),
       });
       const told = await answer.json();

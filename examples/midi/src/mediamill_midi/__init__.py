@@ -1,0 +1,1 @@
+"""MIDI files as text, for mediamill."""

@@ -1,0 +1,194 @@
+"""`mediamill intake files`, `file`, `reprocess` and `remove`: what was brought into a project."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mediamill.cli.intake_screen import FILE_COLUMNS, PROPOSAL_COLUMNS, file_fields, file_row, proposal_row
+from mediamill.cli.jobs import raise_all
+from mediamill.cli.options import LARGEST_ID, Json, Yes, confirm, examples
+from mediamill.cli.paged import After, Amount, print_pages, read_pages
+from mediamill.cli.session import run
+from mediamill.cli.terminal import clean, plural, print_fields, print_json, print_table, say
+from mediamill.errors import InvalidError, MediamillError
+
+if TYPE_CHECKING:
+    from mediamill.app import App
+
+Slug = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.", show_default=False)]
+Id = Annotated[
+    int, typer.Argument(min=1, max=LARGEST_ID, metavar="ID", help="The file's id.", show_default=False)
+]
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of files.", show_default=False),
+]
+
+
+class FileState(StrEnum):
+    """How far a file is."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+def list_files(
+    slug: Slug,
+    state: Annotated[FileState | None, typer.Option(help="Only those that are so far.")] = None,
+    amount: Amount = 50,
+    after: After = None,
+    json: Json = False,
+) -> None:
+    """Files of a project, newest first."""
+
+    async def story(app: App) -> dict[str, Any]:
+        from mediamill.intake.look import list_files
+
+        async with app.database.connection() as connection:
+
+            async def read(place: str | None, most: int) -> dict[str, Any]:
+                return await list_files(connection, app.settings, slug, state=state, after=place, amount=most)
+
+            return await read_pages("files", read, after, amount)
+
+    told = run(story)
+    none = "no such files" if state or after else f"no files yet; mediamill intake add {slug} FILE… adds some"
+    print_pages(told, FILE_COLUMNS, file_row, none, json=json)
+
+
+def show_file(
+    file_id: Id,
+    text: Annotated[bool, typer.Option("--text", help="Print its text, and nothing else.")] = False,
+    json: Json = False,
+) -> None:
+    """One file: state, what was found in it and where, and what was decided."""
+
+    async def story(app: App) -> dict[str, Any]:
+        from mediamill.intake.look import show_file
+
+        async with app.database.connection() as connection:
+            return await show_file(connection, app.settings, file_id)
+
+    file = run(story)
+    if json:
+        print_json(file)
+    elif text:
+        print(clean(file["text"] or ""))
+    else:
+        print_fields(file_fields(file))
+        if file["proposals"]:
+            say("")
+            print_table(PROPOSAL_COLUMNS, [proposal_row(each) for each in file["proposals"]], "")
+
+
+def reprocess_files(
+    ids: Ids = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="All of it that failed or is outdated.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also what is finished and up to date, without asking its twins.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Analyse files again: those that failed or are outdated. What was accepted stays."""
+    if bool(ids) == bool(project):
+        raise InvalidError("nothing is named, or too much", fix="name ids, or --project PROJECT")
+    if project:
+        _tell_reprocessed(run(lambda app: _reprocess_project(app, project, force)), json)
+        return
+    told, refused = run(lambda app: _reprocess(app, ids or [], force))
+    if json:
+        print_json({"files": told, "refused": [error.message for error in refused]})
+    else:
+        for each in told:
+            say(f"file {each['id']}: {each['why']}")
+    raise_all(refused)
+
+
+async def _reprocess(
+    app: App, ids: list[int], force: bool
+) -> tuple[list[dict[str, Any]], list[MediamillError]]:
+    """Each in a transaction of its own; one that is refused does not keep the others from it."""
+    from mediamill.intake.again import reprocess
+
+    told, refused = [], []
+    for file_id in dict.fromkeys(ids):
+        try:
+            async with app.database.transaction() as connection:
+                done = await reprocess(connection, app.enqueuer, app.settings, file_id, force=force)
+            told.append({"id": file_id, "done": done["done"], "why": done["why"]})
+        except MediamillError as error:
+            refused.append(error)
+    return told, refused
+
+
+async def _reprocess_project(app: App, slug: str, force: bool) -> dict[str, int]:
+    from mediamill.intake.again import reprocess_project
+
+    return await reprocess_project(app.database, app.enqueuer, app.settings, slug, force=force)
+
+
+def _tell_reprocessed(told: dict[str, int], json: bool) -> None:
+    count = told["started"]
+    if json:
+        print_json(told)
+    elif count:
+        say(f"{plural(count, 'file')} {'is' if count == 1 else 'are'} analysed again")
+    else:
+        say("everything is up to date; --force analyses it anyway")
+
+
+def remove_files(ids: Ids, yes: Yes = False, json: Json = False) -> None:
+    """Remove files for good, with what was decided about them."""
+    wanted = list(dict.fromkeys(ids or []))
+    if not wanted:
+        raise InvalidError("nothing is named", fix="name ids: mediamill intake files PROJECT lists them")
+    confirm(f"Remove {plural(len(wanted), 'file')}, for good?", yes)
+
+    async def story(app: App) -> tuple[list[int], list[MediamillError]]:
+        from mediamill.intake.again import delete_file
+
+        removed, refused = [], []
+        for file_id in wanted:
+            try:
+                async with app.database.transaction() as connection:
+                    await delete_file(connection, file_id)
+                removed.append(file_id)
+            except MediamillError as error:
+                refused.append(error)
+        return removed, refused
+
+    removed, refused = run(story)
+    if json:
+        print_json({"removed": removed, "refused": [error.message for error in refused]})
+    elif removed:
+        say(f"{plural(len(removed), 'file')} removed")
+    raise_all(refused)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """All of them, to the group of intake."""
+    app.command(
+        "files",
+        epilog=examples(
+            "mediamill intake files invoices", "mediamill intake files invoices --state failed --json"
+        ),
+    )(list_files)
+    app.command("file", epilog=examples("mediamill intake file 12", "mediamill intake file 12 --text"))(
+        show_file
+    )
+    app.command(
+        "reprocess",
+        epilog=examples(
+            "mediamill intake reprocess 12 13",
+            "mediamill intake reprocess 12 --force",
+            "mediamill intake reprocess --project invoices",
+        ),
+    )(reprocess_files)
+    app.command("remove", epilog=examples("mediamill intake remove 12 13"))(remove_files)

@@ -1,0 +1,1 @@
+"""Files of projects: what is in them, and the fields that a person accepts or not."""

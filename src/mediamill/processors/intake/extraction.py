@@ -1,0 +1,45 @@
+"""Who fills in the fields: the text model if there is one, else the rules. With it, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mediamill.processors.intake.asking import ask_for_fields
+from mediamill.processors.intake.candidate import Candidate
+from mediamill.processors.intake.catalog import FieldSpec
+from mediamill.processors.intake.extractor import RULES
+from mediamill.processors.intake.kept import Kept
+from mediamill.processors.intake.placing import place_answers
+from mediamill.processors.intake.rules import extract_by_rules
+from mediamill.processors.intake.source import Source
+from mediamill.processors.intake.summary import summarise
+from mediamill.processors.models.contract import TextModel
+from mediamill.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The candidates of each field, and who found them."""
+
+    ranked: Sequence[Sequence[Candidate]]
+    summary: str
+    models: Sequence[str]
+
+
+def extract(
+    source: Source,
+    specs: Sequence[FieldSpec],
+    model: TextModel | None,
+    settings: Settings,
+    kept: Kept,
+    deadline: float,
+) -> Extracted:
+    """Fields and summary. What has no text and no sight is not asked about."""
+    if model is None or not (source.seen or any(page.text.strip() for page in source.pages)):
+        summary = f"Image. {source.seen}" if source.seen else summarise(source)
+        return Extracted(extract_by_rules(source.pages, specs, deadline), summary, [RULES])
+    answers = ask_for_fields(source, specs, model, settings, kept, deadline)
+    ranked = place_answers(source, specs, answers)
+    summary = next((answer.summary for answer in answers if answer.summary), "") or summarise(source)
+    return Extracted(ranked, summary, [answer.model for answer in answers])

@@ -1,0 +1,138 @@
+"""The processor of project files: read the pages, find the fields, draw the pages.
+
+| time limit | is for |
+|---|---|
+| the first half | reading, OCR among it |
+| up to 85 % | asking a model, page by page if the document is long |
+| up to 95 % | drawing pages |
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mediamill.media.errors import UnsupportedMediaError
+from mediamill.processors.contract import ProcessorOutput
+from mediamill.processors.document.document_text import Limits
+from mediamill.processors.image.examine import Eyes
+from mediamill.processors.intake.candidate import tell_candidates
+from mediamill.processors.intake.catalog import read_catalog
+from mediamill.processors.intake.drawing import draw_source
+from mediamill.processors.intake.extraction import extract
+from mediamill.processors.intake.kept import Kept
+from mediamill.processors.intake.source import PIECES, Source, read_source
+from mediamill.processors.intake.source_page import SourcePage
+from mediamill.processors.intake.summary import document_kind
+from mediamill.processors.media_processor import BaseMediaProcessor
+from mediamill.processors.models import choose
+from mediamill.processors.result import ProcessingResult
+
+READING_SHARE, ASKING_SHARE, DRAWING_SHARE = 0.5, 0.85, 0.95
+PAGES_FILE = "pages.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileAnalysis(ProcessingResult):
+    """What becomes of a project file."""
+
+    kind: str = "document"
+    summary: str = ""
+    unsupported: str | None = None
+    pages: Sequence[Mapping[str, Any]] = ()
+    fields: Sequence[Mapping[str, Any]] = ()
+
+
+class IntakeProcessor(BaseMediaProcessor):
+    """Files of a project to text, pages and proposed fields."""
+
+    def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
+        super().__init__(mime_types, timeout_seconds)
+        self.network = self.settings.text != "none" or self.settings.vision != "local"
+        self._eyes = Eyes()
+
+    def process_media(
+        self, file_path: Path, mime_type: str, caption: str, media_metadata: Mapping[str, Any]
+    ) -> ProcessingResult:
+        """Read it, look for the fields, draw it."""
+        del caption, media_metadata
+        started, kept = time.monotonic(), Kept(self.given)
+        specs = read_catalog(self.given.payload)
+        limits = Limits(
+            pages=self.settings.document_pages,
+            ocr_pages=self.settings.document_ocr_pages,
+            pieces=PIECES,
+            deadline=started + self.timeout_seconds * READING_SHARE,
+        )
+        try:
+            source = read_source(self.given, file_path, mime_type, limits, self._eyes, kept)
+        except UnsupportedMediaError as error:
+            told = error.message
+            return FileAnalysis("", kind="unsupported", summary=f"Not analysed: {told}.", unsupported=told)
+        self.given.report(step="looking for the fields", percent=60)
+        extracted = extract(
+            source,
+            specs,
+            choose.text_model(),
+            self.settings,
+            kept,
+            started + self.timeout_seconds * ASKING_SHARE,
+        )
+        wanted = [found.page for ranked in extracted.ranked for found in ranked if found.page]
+        self.given.report(step="drawing the pages", percent=90)
+        files = draw_source(
+            source,
+            file_path,
+            mime_type,
+            self.given.folder,
+            wanted,
+            started + self.timeout_seconds * DRAWING_SHARE,
+        )
+        files |= self._write_pages(source)
+        return FileAnalysis(
+            source.content,
+            tags=source.tags,
+            models=[*extracted.models, *source.models],
+            facts={
+                **source.facts,
+                **({"document_kind": kind} if (kind := document_kind(source.pages)) else {}),
+            },
+            files=files,
+            kind=source.kind,
+            summary=extracted.summary,
+            pages=[_tell_page(page) for page in source.pages],
+            fields=tell_candidates(extracted.ranked),
+        )
+
+    def _write_pages(self, source: Source) -> dict[str, str]:
+        """The text of each page, for the search and for whoever reads beside the picture."""
+        told = [{"number": page.number, "label": page.label, "text": page.text} for page in source.pages]
+        text = json.dumps(told, ensure_ascii=False).replace("\\u0000", "")
+        (self.given.folder / PAGES_FILE).write_text(text, encoding="utf-8", errors="replace")
+        return {PAGES_FILE: PAGES_FILE}
+
+    def _output(self, result: ProcessingResult, mime_type: str, claimed: str | None) -> ProcessorOutput:
+        output = super()._output(result, mime_type, claimed)
+        assert isinstance(result, FileAnalysis)
+        more = {
+            "kind": result.kind,
+            "summary": result.summary,
+            "unsupported": result.unsupported,
+            "pages": list(result.pages),
+            "fields": list(result.fields),
+        }
+        return replace(output, result={**output.result, **more})
+
+
+def _tell_page(page: SourcePage) -> dict[str, Any]:
+    return {
+        "number": page.number,
+        "label": page.label,
+        "width": page.width,
+        "height": page.height,
+        "image": page.image,
+    }
