@@ -14,6 +14,7 @@ from mediamill.engine.hold import hold_owner, release_owner
 from mediamill.engine.pools import list_pools
 from mediamill.engine.settle import Finish, finish_jobs
 from mediamill.engine.workers import register_worker
+from mediamill.worker.pace import MOST_AHEAD, MOST_UNSETTLED
 from tests.conftest import wait_until
 from tests.worker.working import Ground, ground
 
@@ -250,3 +251,23 @@ async def test_a_subject_that_refuses_every_word_does_not_keep_its_job(ground: G
         await ground.until(refused, "dead")
         await ground.until(after, "finished")
     assert await ground.one("select error from dead_jobs where id = $1", refused) == "boom"
+
+
+async def test_what_cannot_be_written_down_keeps_more_from_being_claimed(ground: Ground) -> None:
+    await ground.pool(concurrency=8)
+    most = MOST_UNSETTLED + MOST_AHEAD
+    async with ground.working() as worker:
+        settler, seen = worker._lanes["default"].settler, [0]
+
+        async def claims_no_more() -> bool:
+            """It has ended a good deal, and nothing new for a while."""
+            seen.append(len(ground.stage.begun))
+            return settler.waiting > MOST_UNSETTLED and len(seen) > 20 and seen[-20] == seen[-1]
+
+        async with ground.database.transaction() as stall:
+            await stall.execute("lock table finished_jobs in exclusive mode")  # as a disk that stalls
+            last = await ground.add(copies=4 * most)
+            await wait_until(claims_no_more)
+            assert len(ground.stage.begun) <= 2 * most
+        await ground.until(last, "finished")
+    assert len(ground.stage.begun) == 4 * most

@@ -29,7 +29,7 @@ from mediamill.errors import ClaimLostError
 from mediamill.logs import at_work, tell
 from mediamill.worker.away import AWAY
 from mediamill.worker.failures import WrongPoolError
-from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, Pace
+from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, MOST_UNSETTLED, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
 from mediamill.worker.settling import Settler
 from mediamill.worker.source import Source
@@ -209,7 +209,9 @@ class Lane:
         self._changed()
 
     def _room_for(self) -> int:
-        """Free slots, and a quarter of a second's work ahead."""
+        """Free slots, and a quarter of a second's work ahead; nothing while what has ended cannot be written down."""
+        if self.settler.waiting > MOST_UNSETTLED:
+            return 0
         ahead = self._pace.ahead(self.settler.ended)
         room = self.pool.concurrency + ahead - len(self._buffer) - len(self.running)
         # Small claims are not worth their round trip while there is still work in the buffer.
@@ -307,6 +309,7 @@ class Lane:
     def _note_settled(self, jobs: Sequence[ClaimedJob]) -> None:
         for job in jobs:
             self._claimed_at.pop(job.id, None)
+        self._room.set()
 
     def _note_rest(self) -> None:
         """All that has ended is settled: there is room for more."""

@@ -6,6 +6,7 @@ import time
 
 AHEAD_SECONDS = 0.25  # claim ahead what the pool runs in this time
 MOST_AHEAD = 500
+MOST_UNSETTLED = 1000  # of what has ended and is not written down: a claim is quicker than a disk that stalls
 IDLE_AHEAD_SECONDS = 1.0  # what was claimed ahead and has no slot for so long is for others
 SAMPLE_SECONDS = 0.05
 

@@ -44,6 +44,11 @@ class Settler:
         return [*self._unsettled, *map(_job_of, self._outcomes)]
 
     @property
+    def waiting(self) -> int:
+        """How many that is."""
+        return len(self._unsettled) + len(self._outcomes)
+
+    @property
     def ended(self) -> int:
         """How many were settled, well or not."""
         return self.completed + self.failed
