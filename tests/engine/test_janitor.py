@@ -120,6 +120,17 @@ async def test_finished_jobs_keys_and_events_are_forgotten_after_their_time(benc
 
 
 @pytest.mark.spec("E34")
+async def test_who_forgets_beside_another_does_not_wait_for_it(bench: Bench) -> None:
+    engine = replace(bench.engine, finished_keep_hours=0, events_keep_hours=0)
+    await bench.enqueue(idempotency_key="done", subject_id="s")
+    await bench.finish(*await bench.claim())
+    async with bench.database.transaction() as one, bench.database.transaction() as other:
+        assert await forget_old(one, engine) >= 2
+        await other.execute("set local lock_timeout = '1s'")
+        assert await forget_old(other, engine) == 0
+
+
+@pytest.mark.spec("E34")
 async def test_workers_that_are_long_gone_are_forgotten_unless_they_are_registered_or_hold_a_job(
     bench: Bench,
 ) -> None:

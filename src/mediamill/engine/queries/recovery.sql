@@ -129,8 +129,10 @@ where j.id > :after and j.id <= :last_id and j.state <> 'running'
 order by j.id limit :batch for update of j skip locked;
 
 -- name: forget_finished
+-- Whoever else forgets at this moment has other rows: nobody waits for a batch to be deleted only to find it gone.
 delete from finished_jobs where id in (
-    select id from finished_jobs where finished_at < now() - make_interval(hours => 1) * :keep_hours::float8 limit :batch
+    select id from finished_jobs where finished_at < now() - make_interval(hours => 1) * :keep_hours::float8
+    limit :batch for update skip locked
 );
 
 -- name: forget_keys
@@ -139,12 +141,13 @@ delete from job_keys k where (k.kind, k.key) in (
     where created_at < now() - make_interval(hours => 1) * :keep_hours::float8
         and not exists (select from jobs where jobs.id = job_keys.job_id)
         and not exists (select from finished_jobs f where f.id = job_keys.job_id)
-    limit :batch
+    limit :batch for update of job_keys skip locked
 );
 
 -- name: forget_events
 delete from events where id in (
-    select id from events where created_at < now() - make_interval(hours => 1) * :keep_hours::float8 limit :batch
+    select id from events where created_at < now() - make_interval(hours => 1) * :keep_hours::float8
+    limit :batch for update skip locked
 );
 
 -- name: forget_throughput!
