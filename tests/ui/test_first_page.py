@@ -1,13 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 
-from mediamill.ui import figures
 from tests.api.serving import Served
 from tests.ui.browser import watch_console
 from tests.ui.busy import fill
@@ -55,24 +55,40 @@ async def test_a_job_enqueued_while_the_page_is_open_appears_without_a_reload(
 
 
 @pytest.mark.spec("E31")
-async def test_live_means_told_not_only_asked_now_and_then(
-    served: Served, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("KEEP_SECONDS", "KEEP_FACTOR"):  # on a busy machine figures are kept beyond the last word
-        monkeypatch.setattr(figures, name, 0)
+async def test_live_means_told_not_only_asked_now_and_then(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    await _take_the_poll_away(page, served)
+    await page.goto(f"{served.url}/")
+    for number in range(1, 4):
+        await served.enqueue(owner=f"o{number}")
+        await expect(page.locator("#jobs tbody")).to_contain_text(f"o{number}", timeout=LIMIT)
 
-    async def without_the_poll(route: Route) -> None:
+
+@pytest.mark.spec("E31")
+async def test_what_happens_before_the_stream_is_open_is_not_missed(served: Served, browser: Browser) -> None:
+    page, happened = await browser.new_page(), asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await happened.wait()
+        await route.continue_()
+
+    await _take_the_poll_away(page, served)
+    await page.route("**/api/events?**", later)
+    await page.goto(f"{served.url}/")
+    await served.enqueue(owner="in between")
+    happened.set()
+    await expect(page.locator("#jobs tbody")).to_contain_text("in between", timeout=LIMIT)
+
+
+async def _take_the_poll_away(page: Page, served: Served) -> None:
+    """What the page does not learn by its stream, it does not learn."""
+
+    async def without(route: Route) -> None:
         text = (await served.client.get("/")).text
         assert ", every 5s" in text
         await route.fulfill(content_type="text/html", body=text.replace(", every 5s", ""))
 
-    page = await browser.new_page()
-    await page.route(f"{served.url}/", without_the_poll)
-    async with page.expect_response(lambda answer: "/api/events" in answer.url):
-        await page.goto(f"{served.url}/")
-    for number in range(1, 4):
-        await served.enqueue(owner=f"o{number}")
-        await expect(page.locator("#jobs tbody")).to_contain_text(f"o{number}", timeout=LIMIT)
+    await page.route(f"{served.url}/", without)
 
 
 async def test_what_strangers_wrote_is_shown_as_text(served: Served, browser: Browser) -> None:

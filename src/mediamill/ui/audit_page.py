@@ -14,7 +14,7 @@ from mediamill.ui.rendering import Renderer
 
 AMOUNT = 100
 GROUPS = (
-    *("login", "user", "token", "worker", "pool", "configuration"),
+    *("login", "scope", "user", "token", "worker", "pool", "configuration"),
     *("job", "dead", "video", "library", "project", "bot"),
 )
 

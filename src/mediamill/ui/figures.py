@@ -138,19 +138,28 @@ class FiguresDesk:
     ) -> None:
         self._database, self._data_folder, self._redis = database, data_folder, redis
         self._figures = Figures()
-        self._good_until = 0.0
+        self._read_at = self._good_until = 0.0
         self._reading = asyncio.Lock()
 
     async def figures(self) -> Figures:
-        """As they are now; without the database, nothing but that it is away."""
+        """As they were a moment ago; without the database, nothing but that it is away."""
+        return self._figures if time.monotonic() < self._good_until else await self.news()
+
+    async def news(self) -> Figures:
+        """Not older than the question: whoever was told of a change finds it here, if need be after a wait."""
+        asked = time.monotonic()
         async with self._reading:
-            began = time.monotonic()
-            if began >= self._good_until:
-                self._figures = await self._read()
-                took = time.monotonic() - began
-                if self._figures.database_ok:
-                    self._good_until = began + took + max(KEEP_SECONDS, KEEP_FACTOR * took)
+            if self._read_at < asked:
+                await asyncio.sleep(self._good_until - time.monotonic())
+                await self._read_anew()
             return self._figures
+
+    async def _read_anew(self) -> None:
+        self._read_at = time.monotonic()
+        self._figures = await self._read()
+        now = time.monotonic()
+        if self._figures.database_ok:
+            self._good_until = now + max(KEEP_SECONDS, KEEP_FACTOR * (now - self._read_at))
 
     async def _read(self) -> Figures:
         try:

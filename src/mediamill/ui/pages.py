@@ -100,5 +100,4 @@ class _Pages:
 
     async def live(self) -> Response:
         """The parts of the first page that change, each to be put in its place."""
-        figures = await self._desk.figures()
-        return self._render("live.html", figures=figures)
+        return self._render("live.html", figures=await self._desk.news())

@@ -1,5 +1,5 @@
-// The plot of the first page, and three courtesies: parts that did not change are left alone, a lost connection shows, and
-// the last of much news is not missed.
+// The plot of the first page, and four courtesies: parts that did not change are left alone, a lost connection shows, and
+// neither what happened before the page was listening nor the last of much news is missed.
 "use strict";
 
 (() => {
@@ -79,6 +79,13 @@
   });
   document.body.addEventListener("htmx:afterRequest", (event) => {
     document.body.classList.toggle("lost", event.detail.failed && !event.detail.xhr.status);
+  });
+
+  // Between the page and its stream, and while a stream was broken, things go on.
+  document.body.addEventListener("htmx:sseOpen", () => {
+    for (const part of document.querySelectorAll('[hx-trigger*="sse:"]')) {
+      htmx.trigger(part, part.getAttribute("hx-trigger").match(/sse:[\w.]+/)[0]);
+    }
   });
 
   // What comes within a throttle of htmx is dropped, also if nothing comes after it: so it is told once more behind it.

@@ -248,6 +248,7 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
 
     finish() {
       remember(this.fingerprint, null);
+      send("DELETE", this.address, TUS).catch(() => null); // heard: the same file, chosen once more, is another video
       this.offset = this.file.size;
       this.show("done", "Uploaded. It is processed now: see below.");
       this.saveFacts();
@@ -302,7 +303,9 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
   async function lookAtLeft(fingerprint, facts) {
     const { row, bar, how } = drawLeft(fingerprint, facts);
     const answer = await send("HEAD", facts.address, TUS).catch(() => null);
-    if (answer && (answer.status === 404 || answer.status === 410 || answer.getResponseHeader("Video-Id"))) {
+    if (answer?.getResponseHeader("Video-Id")) {
+      row.remove(); // what was typed stays: whoever chooses the file again gets this video
+    } else if (answer && (answer.status === 404 || answer.status === 410)) {
       row.remove();
       remember(fingerprint, null);
     } else if (answer?.status === 200) {
