@@ -29,7 +29,7 @@ CITED = (
     "assets 620 and\n  theirs 292",
     "12 and 24 megapixels (3.7 to 7.3 MB)",
     "| whisper-base | 9.2 % | 15.9 % | 14.6 % | 37.0 % | 0.37 |",
-    "| mediamill | 32.6, 32.2, 31.9 | 19 |",
+    "| mediamill | 37.8, 33.9, 37.0 | 22 |",
     "| drain, 1 process, jobs/s | 25,309 [19,355 … 25,374] | 27,748 ",
     "6,486 jobs/s",
     "| assets that wait become 1,000 jobs | 62 / 121 / 37 | 71 / 108 / 46 |",
