@@ -350,7 +350,8 @@ class Settings(BaseSettings):
     upload_keep_hours: float = Field(
         default=24,
         gt=0,
-        description="How long an upload that broke off is kept, so that it can go on from where it was.",
+        description="How long an upload that broke off is kept, so that it can go on from where it was; and a finished "
+        "one is found by its file, if its sender did not hear that it is finished.",
     )
     failed_media_keep_hours: float = Field(
         default=24,

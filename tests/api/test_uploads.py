@@ -202,9 +202,26 @@ async def test_an_upload_can_be_ended(served: Served, tmp_path: Path) -> None:
     assert list((tmp_path / "uploads").iterdir()) == []
     assert code_of(await send(served, place, b"x", 100)) == (404, "unknown_upload")
     assert code_of(await served.client.delete(place, headers=TUS)) == (404, "unknown_upload")
-    place = await begin(served)
-    await send(served, place, FILM)
-    assert code_of(await served.client.delete(place, headers=TUS)) == (409, "upload_finished")
+
+
+@pytest.mark.spec("V1")
+async def test_a_finished_upload_is_found_again_until_its_sender_says_that_it_heard(served: Served) -> None:
+    first = await begin(served, fingerprint="mine")
+    await send(served, first, FILM)
+    headers = {**CHUNK, "Upload-Length": str(len(FILM)), "Upload-Metadata": metadata(fingerprint="mine")}
+    for content in (b"", FILM):  # a first chunk is not needed
+        again = await served.client.post("/api/uploads", headers=headers, content=content)
+        assert (again.status_code, again.headers["location"]) == (201, first)
+        assert again.headers["upload-offset"] == str(len(FILM))
+        assert again.headers["video-id"] == first.rpartition("/")[2]
+    await assert_one_video(served, first)
+    for _ in range(2):  # whoever did not hear this answer says it again
+        heard = await served.client.delete(first, headers=TUS)
+        assert (heard.status_code, heard.headers["video-id"]) == (204, first.rpartition("/")[2])
+    await assert_one_video(served, first)
+    second = await begin(served, fingerprint="mine")
+    assert second != first
+    assert await offset_of(served, second) == 0
 
 
 async def test_where_only_post_passes_the_method_is_in_a_header(served: Served) -> None:

@@ -138,6 +138,27 @@ async def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
 
 
 @pytest.mark.spec("V1")
+async def test_killed_before_it_heard_the_end_the_same_command_finds_the_video(
+    served: Served, call: Call, film: Path, line: CuttingLine
+) -> None:
+    line.mute_after = len(FILM) - 100_000
+    process = start_process("videos", "upload", film)
+
+    async def there() -> bool:
+        return bool(await served.one("select count(*) from videos"))
+
+    await wait_until(there)
+    process.kill()
+    await asyncio.to_thread(finish_process, process)
+    line.mute_after, line.passed = None, 0
+    said = await call(film, "--json")
+    assert (said.code, said.json[0]["resumed_from"]) == (0, len(FILM))
+    assert line.passed < 10_000, "it was sent again"
+    assert await served.one("select array_agg(id::text) from videos") == [said.json[0]["video_id"]]
+    assert (await call(film, "--json")).json[0]["video_id"] != said.json[0]["video_id"]  # heard: another one
+
+
+@pytest.mark.spec("V1")
 async def test_somebody_who_looks_sees_how_far_it_is(served: Served, film: Path, line: CuttingLine) -> None:
     line.stops_at = 2_000_000
     terminal = Terminal("videos", "upload", str(film), environment=dict(os.environ))

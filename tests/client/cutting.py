@@ -16,6 +16,8 @@ class CuttingLine:
     url: str = ""
     cuts: list[int] = field(default_factory=list)
     mute: bool = False  # what the server says does not come through
+    mute_after: int | None = None  # the same, once so much has come from the client
+    refuses: bytes | None = None  # a request that begins so does not come through
     stops_at: int | None = None  # of all connections together: nothing more is handed on until `go_on`
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     passed: int = 0
@@ -32,6 +34,9 @@ class CuttingLine:
         back = asyncio.create_task(self._hand_back(there, writer))
         try:
             while data := await reader.read(65536):
+                if self.refuses is not None and data.startswith(self.refuses):
+                    writer.transport.abort()
+                    break
                 to_server.write(data if left is None else data[:left])
                 await to_server.drain()
                 self.passed += len(data)
@@ -49,7 +54,7 @@ class CuttingLine:
 
     async def _hand_back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
-            if self.mute:
+            if self.mute or (self.mute_after is not None and self.passed >= self.mute_after):
                 writer.transport.abort()
                 return
             writer.write(data)

@@ -133,6 +133,50 @@ async def test_an_answer_that_is_lost_makes_no_second_video(
     await assert_one_video(served, (await uploading).video_id)
 
 
+async def until_there(served: Served, videos: int) -> None:
+    async def there() -> bool:
+        return bool(await served.one("select count(*) = $1 from videos", videos))
+
+    await wait_until(there)
+
+
+@pytest.mark.spec("V1")
+async def test_a_client_that_never_heard_the_end_is_given_the_video_when_it_begins_again(
+    served: Served, upload: Uploader, film: Path, line: CuttingLine
+) -> None:
+    line.mute_after = len(FILM) - 100_000
+    with pytest.raises(NoServerError):
+        await upload(film, patience=1)
+    await until_there(served, 1)
+    line.mute_after, line.passed = None, 0
+    done = await upload(film)
+    assert done.resumed_from == len(FILM)
+    assert line.passed < 10_000, "it was sent again"
+    await assert_one_video(served, done.video_id)
+
+
+@pytest.mark.spec("V1")
+async def test_the_same_file_sent_again_after_the_end_was_heard_is_another_video(
+    served: Served, upload: Uploader, film: Path
+) -> None:
+    first, second = await upload(film), await upload(film)
+    assert first.video_id != second.video_id
+    assert second.resumed_from == 0
+    assert await served.one("select count(*) from videos") == 2
+
+
+async def test_a_server_that_is_not_told_that_the_end_was_heard_does_no_harm(
+    served: Served, upload: Uploader, film: Path, line: CuttingLine
+) -> None:
+    line.refuses = b"DELETE "
+    done = await upload(film)
+    await assert_one_video(served, done.video_id)
+    assert (await upload(film)).video_id == done.video_id
+    line.refuses = None
+    assert (await upload(film)).video_id == done.video_id  # it is heard now
+    assert (await upload(film)).video_id != done.video_id
+
+
 async def test_an_upload_that_was_dropped_meanwhile_is_begun_anew(
     served: Served, upload: Uploader, film: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

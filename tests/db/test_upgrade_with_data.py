@@ -10,7 +10,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -49,11 +49,12 @@ from mediamill.storage.cache import Cache
 from mediamill.storage.objects import BucketPlace, Objects
 from mediamill.videos.look import list_videos, show_transcript, show_video
 from mediamill.videos.trash import restore_video
+from mediamill.videos.upload_store import queries as uploads
 from tests.conftest import database_url, drop_database, open_database, run_sql
 from tests.db.test_migrations import REVISIONS
 
 DATA = Path(__file__).parent / "data"
-FILM = "00000000-0000-4000-8000-000000000601"
+FILM, HALF = "00000000-0000-4000-8000-000000000601", "00000000-0000-4000-8000-000000000605"
 
 _numbers = itertools.count(1)
 
@@ -142,6 +143,11 @@ async def _videos(connection: Connection) -> None:
     trashed = await list_videos(connection, trash=True)
     assert [video["slug"] for video in trashed] == ["old-trash"]
     await restore_video(connection, trashed[0]["id"])
+    await uploads.let_go_of_old.run(connection, fingerprint="film", bytes=100)
+    again = {"name": "film.mp4", "bytes": 100, "metadata": "{}", "fingerprint": "film", "keep_seconds": 60.0}
+    found = await uploads.add_upload.row(connection, id=uuid4(), **again)
+    assert found is not None
+    assert (found["id"], found["finished_at"]) == (UUID(HALF), None)
 
 
 async def _libraries(connection: Connection) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from mediamill.videos.store import queries
+from mediamill.videos.upload_store import queries as uploads
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("videos", "video_qualities", "video_files", "jobs", "dead_jobs", "uploads")
@@ -41,11 +42,13 @@ FILL = (
         error, token, created_at)
     select {VIDEOS} + n, 'video.transcode', 'transcode', 'video:' || n, {ID}::text, '{{}}', 3, 3, 1, 'permanent', 'no',
         1, now() from generate_series(1, {WAITING}) n""",
-    f"""insert into uploads (id, purpose, name, bytes, expires_at)
-    select gen_random_uuid(), 'video', 'a', 1, now() from generate_series(1, {WAITING}) n""",
+    f"""insert into uploads (id, purpose, name, bytes, expires_at, fingerprint, finished_at)
+    select gen_random_uuid(), 'video', 'a', 1, now(), 'f' || n, case when n % 2 = 0 then now() end
+    from generate_series(1, {WAITING}) n""",
 )
 PAGE = {"state": None, "category": None, "words": None, "trash": False, "before": None, "amount": 50}
 ONE = {"video_id": MIDDLE}
+UPLOAD = {"id": NEWEST, "name": "a", "bytes": 1, "metadata": "{}", "keep_seconds": 60.0}
 PROGRESS = {"state": "in_progress", "segments_total": 9, "segments_done": 1, "percent": 11.0, "error": None}
 CASES = [
     Case(queries.list_videos, PAGE, 51),
@@ -67,6 +70,8 @@ CASES = [
     Case(queries.open_jobs, {"video_id": str(UUID(int=77))}, 1),
     Case(queries.dead_jobs, {"video_id": str(UUID(int=77))}, 0),
     Case(queries.old_trash, {"keep_days": 30, "batch": 100}, TRASH),
+    Case(uploads.let_go_of_old, {"fingerprint": "f78", "bytes": 1}, 1),
+    Case(uploads.add_upload, UPLOAD | {"fingerprint": "f78"}, 1),
     Case(queries.known_videos, {"ids": [UUID(int=n) for n in range(1, 101)]}, 100),
     Case(
         queries.unshown_outputs,

@@ -236,6 +236,49 @@ async def test_an_upload_is_paused_resumed_and_survives_a_lost_line_and_a_reload
     assert await ground.one("select count(*) from videos") == 1
 
 
+@pytest.mark.spec("V1")
+async def test_an_upload_whose_end_was_not_heard_before_a_reload_is_found_again(
+    served: Served, ground: Ground, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    clip = make_clip(tmp_path_factory.mktemp("clips") / "my_holiday.mp4", 320, 180, seconds=1)
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/videos")
+
+    async def lose_the_answer(route: Route) -> None:
+        if route.request.method == "PATCH":
+            await route.fetch()
+        await route.abort()
+
+    await page.route("**/api/uploads/*", lose_the_answer)
+    await page.locator("#files").set_input_files(clip)
+    await expect(page.locator(".parcel .how")).to_contain_text("The connection is lost", timeout=LIMIT)
+    await page.get_by_label("Title").fill("The long way home")
+    await page.get_by_label("Title").blur()
+    assert await ground.one("select count(*) from videos") == 1
+    page.on("dialog", lambda dialog: dialog.accept())
+    async with page.expect_response(lambda answer: answer.request.method == "HEAD"):
+        await page.unroute("**/api/uploads/*")
+        await page.reload()
+    await expect(page.locator(".parcel.left")).to_have_count(0)
+
+    async def choose_again() -> list[str]:
+        sent: list[str] = []
+        page.on(
+            "request", lambda request: sent.append(request.method) if "/api/uploads" in request.url else None
+        )
+        async with page.expect_response(lambda answer: answer.request.method == "DELETE"):
+            await page.locator("#files").set_input_files(clip)
+        return sent
+
+    assert await choose_again() == ["POST", "DELETE"], "it was sent again"
+    await expect(page.locator(".parcel[data-state=done]")).to_have_count(1, timeout=LIMIT)
+    await expect(page.locator(".about h2")).to_have_text("The long way home", timeout=LIMIT)
+    assert await ground.one("select count(*) from videos") == 1
+    assert "PATCH" in await choose_again()  # it was heard: another one
+    await expect(page.locator(".parcel[data-state=done]")).to_have_count(2, timeout=LIMIT)
+    assert await ground.one("select count(*) from videos") == 2
+
+
 async def test_an_upload_is_cancelled_and_nothing_is_left(
     served: Served, ground: Ground, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -37,7 +37,8 @@ from mediamill.storage.choose import storage_of
 from mediamill.videos import upload as upload_module
 from mediamill.videos.jobs import video_kinds
 from mediamill.videos.model import BadVideoFactsError
-from mediamill.videos.upload import NotAVideoError, Upload, UploadFinishedError, Uploads
+from mediamill.videos.trash import delete_video, erase_video, restore_video
+from mediamill.videos.upload import NotAVideoError, Upload, Uploads
 from mediamill.videos.upload_sweep import ORPHAN_SECONDS, finish_uploads
 from tests.storage.s3_server import S3Server, bucket, s3_server
 
@@ -159,8 +160,67 @@ async def test_the_same_fingerprint_goes_on_with_the_same_upload(bench: Bench) -
     assert (await bench.begin(FILM + b"more", fingerprint="f")).id != first.id  # another file
     assert (await bench.begin(fingerprint="g")).id != first.id
     assert (await bench.begin()).id != (await bench.begin()).id  # without one, always a new one
-    await bench.send(first.id, FILM[700:], 700)
-    assert (await bench.begin(fingerprint="f")).id != first.id  # a finished one is a video
+
+
+@pytest.mark.spec("V1")
+@both
+async def test_whoever_begins_again_without_having_heard_the_end_is_given_the_video(bench: Bench) -> None:
+    first = await bench.begin(fingerprint="f", title="first")
+    await bench.send(first.id)
+    again = await bench.begin(fingerprint="f", title="second")
+    assert (again.id, again.offset, again.finished) == (first.id, len(FILM), True)
+    assert again.metadata["title"] == "first"  # as the video has it
+    assert (await bench.begin(FILM + b"more", fingerprint="f")).id != first.id  # another file
+    await bench.rows("delete from uploads where finished_at is null returning 1")
+    assert await bench.rows("select title from videos") == [("first",)]
+    assert await bench.rows("select count(*) from jobs") == [(1,)]
+
+
+@pytest.mark.spec("V1")
+@both
+async def test_whoever_heard_the_end_and_begins_again_means_another_video(bench: Bench) -> None:
+    first = await bench.begin(fingerprint="f")
+    await bench.send(first.id)
+    await bench.uploads.terminate(first.id)
+    second = await bench.begin(fingerprint="f")
+    assert (second.id == first.id, second.offset, second.finished) == (False, 0, False)
+    await bench.uploads.terminate(first.id)  # said twice, of the same one
+    assert (await bench.begin(fingerprint="f")).id == second.id
+    await bench.send(second.id)
+    assert await bench.rows("select count(*) from videos") == [(2,)]
+
+
+async def test_a_video_in_the_trash_is_not_what_somebody_means_who_begins_again(bench: Bench) -> None:
+    first = await bench.begin(fingerprint="f")
+    await bench.send(first.id)
+    async with bench.database.transaction() as connection:
+        await delete_video(connection, first.id)
+    second = await bench.begin(fingerprint="f")
+    assert (second.id == first.id, second.finished) == (False, False)
+    await bench.send(second.id)
+    async with bench.database.transaction() as connection:
+        await restore_video(connection, first.id)
+    assert (await bench.begin(fingerprint="f")).id == second.id
+
+
+async def test_nor_is_one_that_was_erased_or_whose_time_is_over(bench: Bench) -> None:
+    erased = await bench.begin(fingerprint="f")
+    await bench.send(erased.id)
+    async with bench.database.transaction() as connection:
+        await delete_video(connection, erased.id)
+        await erase_video(connection, bench.uploads.settings.data_folder, erased.id)
+    old = await bench.begin(fingerprint="f")
+    assert old.id != erased.id
+    await bench.send(old.id)
+    await bench.rows("update uploads set expires_at = now() - interval '1 second' returning 1")
+    assert (await bench.begin(fingerprint="f")).id not in (erased.id, old.id)
+
+
+async def test_being_found_again_does_not_put_off_when_a_finished_upload_is_forgotten(bench: Bench) -> None:
+    """Or whoever sends the same file every day, and never says that it heard, would get one video for ever."""
+    first = await bench.begin(fingerprint="f")
+    done = await bench.send(first.id)
+    assert (await bench.begin(fingerprint="f")).expires_at == done.expires_at
 
 
 async def test_two_that_begin_at_once_with_one_fingerprint_get_one_upload(bench: Bench) -> None:
@@ -253,11 +313,13 @@ async def test_an_upload_that_is_ended_leaves_nothing(bench: Bench) -> None:
 
 @both
 async def test_a_finished_upload_is_not_ended(bench: Bench) -> None:
-    begun = await bench.begin()
+    begun = await bench.begin(fingerprint="f")
     await bench.send(begun.id)
-    with pytest.raises(UploadFinishedError):
-        await bench.uploads.terminate(begun.id)
+    told = await bench.uploads.terminate(begun.id)
+    assert told is not None
+    assert (told.id, told.finished) == (begun.id, True)
     await bench.assert_one_video(begun.id)
+    assert (await bench.uploads.show(begun.id)).finished  # somebody else may have sent it, too
 
 
 # Killed between two steps: what is on the disk and in the database is all that the next one knows.
@@ -291,8 +353,9 @@ async def by_patch(bench: Bench, upload_id: UUID) -> None:
 
 
 async def by_delete(bench: Bench, upload_id: UUID) -> None:
-    with pytest.raises(UploadFinishedError):
-        await bench.uploads.terminate(upload_id)
+    told = await bench.uploads.terminate(upload_id)
+    assert told is not None
+    assert told.finished
 
 
 async def by_sweep(bench: Bench, upload_id: UUID) -> None:
@@ -496,6 +559,28 @@ async def test_the_last_chunk_against_an_end_is_a_video_or_nothing(bench: Bench)
         job = await bench.rows("select 1 from jobs where subject_id = $1", str(begun.id))
         assert await bench.has_source(begun.id) == bool(there) == bool(job)
         assert await bench.parts() == []
+
+
+async def test_whoever_begins_again_while_the_last_byte_arrives_makes_no_second_upload(bench: Bench) -> None:
+    for number in range(15):
+        begun = await bench.begin(fingerprint=str(number))
+        again = await asyncio.gather(
+            bench.begin(fingerprint=str(number)),
+            bench.send(begun.id),
+            *(bench.begin(fingerprint=str(number)) for _ in range(3)),
+        )
+        assert {upload.id for upload in again} == {begun.id}
+    assert await bench.rows("select count(*) from videos") == [(15,)]
+
+
+async def test_many_who_begin_again_when_the_video_is_in_the_trash_begin_one_upload(bench: Bench) -> None:
+    first = await bench.begin(fingerprint="f")
+    await bench.send(first.id)
+    async with bench.database.transaction() as connection:
+        await delete_video(connection, first.id)
+    begun = {upload.id for upload in await asyncio.gather(*(bench.begin(fingerprint="f") for _ in range(10)))}
+    assert len(begun) == 1
+    assert first.id not in begun
 
 
 async def test_the_last_chunk_against_the_sweep_is_a_video_or_nothing(bench: Bench) -> None:

@@ -80,7 +80,6 @@ CODES: dict[tuple[str, str], dict[str, str]] = {
     },
     ("/api/uploads/{upload_id}", "delete"): {
         "404": "`unknown_upload`.",
-        "409": "`upload_finished`: it is a video.",
         "423": "`upload_locked`.",
     },
     ("/api/videos/{who}", "get"): {"404": "`unknown_video`."},

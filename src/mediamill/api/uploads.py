@@ -64,8 +64,10 @@ OFFSET = _header("Upload-Offset", "Where the chunk begins: where the upload ends
 LENGTH = _header("Upload-Length", "Bytes of the whole file. It must be known.", **NUMBER)
 METADATA = _header(
     "Upload-Metadata",
-    "Pairs of a key and base64, separated by commas: filename, title, description, category, and fingerprint (an "
-    "unfinished upload with the same fingerprint and length is gone on with).",
+    "Pairs of a key and base64, separated by commas: filename, title, description, category, and fingerprint: "
+    "an unfinished upload with the same fingerprint and length is gone on with, and of a finished one the video is "
+    "told (Video-Id), until DELETE says that this was heard, the video is in the trash, or MEDIAMILL_UPLOAD_KEEP_HOURS "
+    "have passed. Without it, each is a new one.",
     required=False,
 )
 CHECKSUM = _header(
@@ -118,7 +120,10 @@ async def send_chunk(request: Request, upload_id: UUID) -> Response:
 
 @router.delete("/{upload_id}", status_code=204, openapi_extra={"parameters": [TUS]})
 async def end_upload(request: Request, upload_id: UUID) -> Response:
-    """It is not wanted any more."""
+    """It is not wanted any more; or, of one that is a video (Video-Id), that was heard: the video stays.
+
+    The same file with the same fingerprint becomes another video from then on.
+    """
     return await _answered(request, lambda _body: _end(request, upload_id))
 
 
@@ -204,8 +209,8 @@ async def _append(request: Request, upload_id: UUID, body: RequestBody, offset: 
 async def _end(request: Request, upload_id: UUID) -> Response:
     desk = _desk(request)
     desk.make_way(upload_id)
-    await desk.uploads.terminate(upload_id)
-    return Response(status_code=204)
+    upload = await desk.uploads.terminate(upload_id)
+    return Response(status_code=204, headers=tus.headers_of(upload) if upload is not None else None)
 
 
 def _desk(request: Request) -> UploadDesk:

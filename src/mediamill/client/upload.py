@@ -1,4 +1,8 @@
-"""Uploading a video: in chunks, on from where it broke off, also after a restart of either side (tus 1.0)."""
+"""Uploading a video: in chunks, on from where it broke off, also after a restart of either side (tus 1.0).
+
+The server is told when its last answer was heard. Whoever is killed before that and begins again is given the video
+that there is; whoever sends the same file after it means another one.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +121,8 @@ def upload_video(
         reply = yield from _send_all(plans, file, place, progress)
         if isinstance(reply, _Place):
             assert reply.video_id is not None
+            # Heard. If that does not arrive, the same file is found again once more, and nothing else.
+            yield Ask("DELETE", reply.path, headers=TUS)
             return UploadedVideo(reply.video_id, file.size, resumed_from)
         if not (beginnings_left and isinstance(reply, Answer) and reply.status in GONE):
             raise _refusal(plans, reply)

@@ -23,7 +23,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.errors import ConflictError, InvalidError
+from mediamill.errors import InvalidError
 from mediamill.media.sniff import UNKNOWN, Sniffed, sniff_file
 from mediamill.settings import Settings
 from mediamill.staging.append import Inflow
@@ -63,12 +63,6 @@ class NotAVideoError(InvalidError):
     code = "not_a_video"
 
 
-class UploadFinishedError(ConflictError):
-    """The upload is a video already."""
-
-    code = "upload_finished"
-
-
 @dataclass(frozen=True, slots=True)
 class Upload:
     """How far it is. `finished`: it is a video, with the same id."""
@@ -90,7 +84,10 @@ class Uploads:
     settings: Settings
 
     async def create(self, length: int, metadata: Mapping[str, str]) -> Upload:
-        """A new one; or, with a fingerprint and length that an unfinished one has, that one."""
+        """A new one; or, with the fingerprint and length of one that nobody heard the end of, that one.
+
+        It may be a video already: then its sender was cut off before the answer came.
+        """
         said = check_metadata(metadata)
         self._check_length(length)
         while True:
@@ -154,19 +151,25 @@ class Uploads:
             return await self._as_upload(row)
         return await self._register(row)
 
-    async def terminate(self, upload_id: UUID) -> None:
-        """It is not wanted any more; nothing of it is left."""
+    async def terminate(self, upload_id: UUID) -> Upload | None:
+        """It is not wanted any more, and nothing of it is left; or its sender has heard that it is finished.
+
+        One that is a video stays one, and is given back: the same file sent once more becomes another.
+        """
         row = await self._row(upload_id)
         try:
             async with self._hold(upload_id) as part:
                 if part.size < row["bytes"]:
                     await self._drop(part, upload_id)
-                    return
+                    return None
         except PartMissingError:
             pass
         with suppress(NotAVideoError):
-            await self.show(upload_id)
-            raise UploadFinishedError(fix=f"delete the video: mediamill videos delete {upload_id}")
+            upload = await self.show(upload_id)
+            async with self.database.connection() as connection:
+                await queries.let_go.run(connection, id=upload_id)
+            return upload
+        return None
 
     async def expire(self, row: Record) -> bool:
         """If nobody went on with it for long enough. UploadLockedError: somebody does."""
@@ -230,14 +233,17 @@ class Uploads:
             await part.delete()
 
     async def _add(self, upload_id: UUID, length: int, metadata: Mapping[str, str]) -> Record:
+        fingerprint = metadata.get("fingerprint") or None
         async with self.database.connection() as connection:
+            if fingerprint is not None:
+                await queries.let_go_of_old.run(connection, fingerprint=fingerprint, bytes=length)
             row = await queries.add_upload.row(
                 connection,
                 id=upload_id,
                 name=metadata.get("filename", ""),
                 bytes=length,
                 metadata=json.dumps(dict(metadata)),
-                fingerprint=metadata.get("fingerprint") or None,
+                fingerprint=fingerprint,
                 keep_seconds=self._keep.total_seconds(),
             )
         assert row is not None

@@ -1,4 +1,4 @@
--- A video that can be played, with captions; one in the trash; one that is being made, with a kept segment; an upload.
+-- A video that can be played, with captions; one in the trash; one that is being made, with a kept segment; uploads.
 insert into videos (id, slug, title, description, category, state, source_name, source_bytes, mime_type,
     duration_seconds, width, height, frame_rate, hdr, has_audio, output, output_bytes, captions, transcript,
     captions_state, ready_at)
@@ -20,3 +20,8 @@ insert into kept_files (job_id, name, bytes, sha256)
 select max(id), '360p-1.m4s', 4, decode(repeat('cd', 32), 'hex') from jobs;
 insert into uploads (id, purpose, name, bytes, expires_at)
 values ('00000000-0000-4000-8000-000000000604', 'video', 'half.mp4', 1000, now() + interval '1 day');
+-- The same file three times: twice it became a video, once more it is on its way.
+insert into uploads (id, purpose, name, bytes, fingerprint, expires_at, finished_at) values
+    ('00000000-0000-4000-8000-000000000601', 'video', 'film.mp4', 100, 'film', now() + interval '1 day', now()),
+    ('00000000-0000-4000-8000-000000000603', 'video', 'film.mp4', 100, 'film', now() + interval '1 day', now()),
+    ('00000000-0000-4000-8000-000000000605', 'video', 'film.mp4', 100, 'film', now() + interval '1 day', null);
