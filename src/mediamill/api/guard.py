@@ -26,6 +26,7 @@ from mediamill.api.callers import Callers, address_of
 from mediamill.api.errors import problem_of
 from mediamill.api.origins import SAFE_METHODS, host_name, is_foreign, is_forwarded, is_loopback, names_origin
 from mediamill.api.plain_page import refuse
+from mediamill.api.refusals import Refusals
 from mediamill.api.route_map import Reached, RouteMap
 from mediamill.api.scopes import Access, Door, access_to
 from mediamill.api.security_headers import add_headers
@@ -91,6 +92,7 @@ class Guard:
         self._always = settings.login == "always"
         self._routes = RouteMap()
         self._callers = Callers(settings, database)
+        self._refusals = Refusals(database)
         per_minute = settings.costly_requests_per_minute
         self._costs = Buckets(per_minute, 60) if per_minute else None
 
@@ -126,7 +128,7 @@ class Guard:
         try:
             reached = self._routes.find(scope)
             access = access_to(reached)
-            refusal = await self._judge(access, scope, headers)
+            refusal = await self._judge(access, reached, scope, headers)
             if refusal is not None:
                 await refusal(scope, receive, send_on)
                 return
@@ -140,7 +142,9 @@ class Guard:
                 raise
             await problem_of(error)(scope, receive, send_on)
 
-    async def _judge(self, access: Access | None, scope: Scope, headers: Headers) -> Response | None:
+    async def _judge(
+        self, access: Access | None, reached: Reached | None, scope: Scope, headers: Headers
+    ) -> Response | None:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > BODY_LIMIT_BYTES and not _is_upload(scope):
             return problem_of(_too_large())
@@ -168,7 +172,7 @@ class Guard:
             return _unauthenticated(scope, headers)
         try:
             if access is not None and isinstance(access.who, Wanted):
-                caller.need(access.who)
+                await self._need(caller, access.who, reached, scope)
             if access is not None and access.costly and not local:
                 self._charge(caller)
         except (DeniedError, TooManyError) as error:
@@ -176,6 +180,15 @@ class Guard:
         if not local:
             remember(scope, lambda: self._may_still(access, scope, headers))
         return None
+
+    async def _need(self, caller: Caller, wanted: Wanted, reached: Reached | None, scope: Scope) -> None:
+        """Refused without the scope; that somebody known tried is noted."""
+        try:
+            caller.need(wanted)
+        except DeniedError:
+            route = reached.names[-1] if reached is not None else scope["method"]
+            await self._refusals.note(caller, route, wanted, address_of(scope))
+            raise
 
     async def _may_still(self, access: Access | None, scope: Scope, headers: Headers) -> bool:
         caller = await self._callers.look_again(scope, headers)
