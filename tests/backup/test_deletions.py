@@ -14,7 +14,7 @@ from mediamill.db.connection import Database
 from mediamill.intake.sweep import sweep_blobs, sweep_outputs
 from mediamill.libraries.collect import collect_garbage
 from mediamill.staging.derivatives import sweep_derivatives
-from mediamill.staging.failed import put_aside
+from mediamill.staging.failed import make_room, put_aside
 from mediamill.staging.inputs import end_input
 from mediamill.staging.kept import sweep_kept
 from mediamill.staging.sweep import sweep_failed, sweep_staging
@@ -82,12 +82,15 @@ async def test_the_file_of_a_finished_job_stays_for_a_backup(database: Database,
     assert not path.exists()
 
 
-def test_files_that_were_put_aside_are_not_pushed_out_while_a_backup_is_made(tmp_path: Path) -> None:
+async def test_files_that_were_put_aside_are_not_pushed_out_while_a_backup_is_made(
+    database: Database, tmp_path: Path
+) -> None:
     first, second = put(tmp_path, "failed_media/a"), put(tmp_path, "pending_media/b")
     with hold_deletions(tmp_path):
-        put_aside(tmp_path, "b", most_bytes=1)
+        put_aside(tmp_path, "b")
+        await make_room(database, tmp_path, most_bytes=1)
         assert first.exists()
-    put_aside(tmp_path, "b", most_bytes=1)
+    await make_room(database, tmp_path, most_bytes=1)
     assert (first.exists(), second.exists(), (tmp_path / "failed_media" / "b").exists()) == (
         False,
         False,

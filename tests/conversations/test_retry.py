@@ -12,6 +12,7 @@ from mediamill.engine.dead import requeue_dead
 from mediamill.errors import NotFoundError
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.inputs import end_input, find_input
+from mediamill.staging.sweep import sweep_failed
 from tests.conversations.conftest import Ground, say, send_media
 
 WHERE = ("bot", "line", "ann")
@@ -110,6 +111,23 @@ async def test_a_second_failure_is_told_in_place_of_the_first(ground: Ground) ->
     await ground.finish(*await ground.claim(), text="text")
     await keeper.deliver_once()
     await ground.until_stored("text")
+
+
+@pytest.mark.spec("C25")
+async def test_media_whose_file_is_not_kept_any_longer_cannot_be_tried_again(ground: Ground) -> None:
+    _, queues = await ground.run()
+    await send_media(queues, "guid-1")
+    [job] = await ground.claim()
+    await ground.fail(job, "no model")
+    assert (await messages(ground))[0]["media"]["can_retry"]
+    aside = failed_folder(ground.settings.data_folder)
+    aside.mkdir(parents=True)
+    (aside / "guid-1").write_bytes(b"meow")
+    assert await sweep_failed(ground.database, ground.settings.data_folder, -60) == 1
+    assert not (await messages(ground))[0]["media"]["can_retry"]
+    with pytest.raises(NothingToRetryError) as caught:
+        await retry(ground, 1)
+    assert "sent again" in str(caught.value.fix)
 
 
 async def test_there_must_be_something_to_retry(ground: Ground) -> None:

@@ -193,11 +193,13 @@ select * from (
 ) all_of_them order by id desc limit :amount;
 
 -- name: media_jobs
--- What the engine says of these media: at work, or dead and why.
-select subject_id as guid, id as job_id, state, percent, null::text as error from jobs
+-- What the engine says of these media: at work, or dead and why, and whether it would still find its file.
+select subject_id as guid, id as job_id, state, percent, null::text as error, false as file_gone from jobs
 where subject_id = any (:guids::text[]) and kind = 'message.process'
 union all
-select subject_id, id, 'dead', null, error from dead_jobs
+select subject_id, id, 'dead', null, error,
+    payload #> '{file,given_up}' is not null and result is null and reason <> 'delivery_failed'
+from dead_jobs
 where subject_id = any (:guids::text[]) and kind = 'message.process';
 
 -- name: add_reply!

@@ -35,4 +35,6 @@ async def retry_message(
         return "media"
     if await queries.redo_reply.row(connection, **keys, message_id=message_id) is not None:
         return "reply"
-    raise NothingToRetryError(fix="the dead letter may have been purged; ask for the file to be sent again")
+    raise NothingToRetryError(
+        fix="what failed may have been purged, or its file not kept any longer; ask for the file to be sent again"
+    )

@@ -103,8 +103,8 @@ async def _tell_jobs(connection: Connection, media: Sequence[dict[str, Any]]) ->
     for row in await queries.media_jobs.rows(connection, guids=list(by_guid)):
         each = by_guid[row["guid"]]
         each["job_id"] = row["job_id"]
-        if row["state"] == "dead":  # what never arrived cannot be tried again from here
-            each["can_retry"] = not each["mime_type"].startswith(CORRUPT)
+        if row["state"] == "dead":  # what never arrived, or is gone, cannot be tried again from here
+            each["can_retry"] = not (row["file_gone"] or each["mime_type"].startswith(CORRUPT))
         else:
             each["state"] = "processing" if row["state"] in ("running", "completed") else "waiting"
             each["percent"] = row["percent"]

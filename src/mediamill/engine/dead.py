@@ -26,6 +26,12 @@ class OutdatedJobError(ConflictError):
     code = "outdated_job"
 
 
+class FileGivenUpError(ConflictError):
+    """The job's file was kept for a while, and is deleted."""
+
+    code = "file_given_up"
+
+
 async def requeue_dead(
     connection: Connection,
     engine: Engine,
@@ -38,22 +44,43 @@ async def requeue_dead(
 ) -> list[int]:
     """Back to the queue with fresh attempts, their subjects told; the ids. None for `ids`: all that the filters let by.
 
-    What its subject does not want any more stays dead; if that is all there is, OutdatedJobError says so.
+    What its subject does not want any more, or has lost its file, stays dead; if that is all there is, OutdatedJobError
+    or FileGivenUpError says so.
     """
     rows = await store.watch.lock_dead.rows(
         connection, ids=ids, kind=kind, owner=owner, pool=pool, reason=reason, amount=ALL
     )
     jobs = [store.moved(row, reason="requeued") for row in rows]
-    wanted = await _wanted(connection, engine, jobs)
+    gone = {row["id"] for row in rows if row["file_gone"]}
+    wanted = await _wanted(connection, engine, [job for job in jobs if job.job_id not in gone])
     if jobs and not wanted:
-        outdated = jobs[0]
-        raise OutdatedJobError(
-            f"job {outdated.job_id} ({outdated.kind}) is outdated: what it is about has moved on",
-            fix=engine.kinds.find(outdated.kind).requeue_fix,
-        )
+        raise _refusal(engine, jobs[0], file_gone=jobs[0].job_id in gone)
     await call_hooks(connection, engine.kinds, "on_released", wanted)
     back = await store.watch.requeue_dead.rows(connection, ids=[job.job_id for job in wanted])
     return [row["id"] for row in back]
+
+
+def _refusal(engine: Engine, job: Moved, *, file_gone: bool) -> ConflictError:
+    """Why nothing could be requeued, told of the first."""
+    if file_gone:
+        return FileGivenUpError(
+            f"the file of job {job.job_id} ({job.kind}) was kept for a while after it failed, and is deleted",
+            fix="have the file sent again; MEDIAMILL_FAILED_MEDIA_KEEP_HOURS says how long such files are kept",
+        )
+    return OutdatedJobError(
+        f"job {job.job_id} ({job.kind}) is outdated: what it is about has moved on",
+        fix=engine.kinds.find(job.kind).requeue_fix,
+    )
+
+
+async def give_up_files(connection: Connection, guids: Sequence[str]) -> set[str]:
+    """Which of these staged files may be deleted when this transaction is over.
+
+    No job in the queue names them, and a dead one that does is not requeued any more.
+    """
+    await store.watch.give_up_files.run(connection, guids=list(guids))
+    used = {row["subject_id"] for row in await store.watch.files_in_use.rows(connection, guids=list(guids))}
+    return set(guids) - used
 
 
 async def _wanted(connection: Connection, engine: Engine, jobs: Sequence[Moved]) -> list[Moved]:
@@ -94,6 +121,10 @@ async def retry_job(connection: Connection, engine: Engine, job_id: int) -> None
         finished = await store.watch.show_finished.row(connection, id=job_id)
         if finished is not None:
             raise ConflictError(f"job {job_id} has finished; there is nothing to retry")
+        if await store.watch.show_dead.row(connection, id=job_id) is not None:
+            raise ConflictError(
+                f"job {job_id} is being requeued, purged or swept just now", fix="try again in a moment"
+            )
         raise UnknownJobError(f"there is no job {job_id}", fix="mediamill jobs list shows the jobs there are")
     raise ConflictError(f"job {job_id} is {job['state']} already")
 

@@ -14,7 +14,7 @@ from typing import Any
 from mediamill.db.connection import Database
 from mediamill.errors import GiveUpError, NotNowError, RetryLaterError
 from mediamill.staging import FAILED, FOLDER, failed_folder, staging_folder
-from mediamill.staging.failed import put_aside
+from mediamill.staging.failed import make_room, put_aside
 from mediamill.staging.file_names import to_bytes
 from mediamill.staging.shared import end_shared
 from mediamill.storage.choose import Place, storage_at
@@ -152,6 +152,8 @@ async def end_input(database: Database, place: Place, payload: Mapping[str, Any]
     match payload.get("file"):
         case {"staged": str(guid)} if _GUID.fullmatch(guid):
             await asyncio.to_thread(_end_here, storage.folder, guid, keep)
+            if keep:
+                await make_room(database, storage)
             await end_shared(database, storage, guid, keep=keep)
 
 

@@ -3,11 +3,11 @@ whoever enqueues their job, in its transaction, and the local file goes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from mediamill.db.connection import Connection, Database, after_commit
-from mediamill.engine.watch import subjects_at_work
+from mediamill.engine.dead import give_up_files
 from mediamill.staging import FAILED, FOLDER, staging_folder
 from mediamill.staging.failed import MOST_BYTES
 from mediamill.storage.bucket import BucketStorage
@@ -37,7 +37,8 @@ async def end_shared(database: Database, storage: Storage, guid: str, *, keep: b
     async with database.transaction() as connection:
         if keep:
             await storage.rename(connection, f"{FOLDER}/{guid}", f"{FAILED}/{guid}")
-            await storage.keep_newest(connection, FAILED, MOST_BYTES)
+            oldest = await storage.beyond_room(connection, FAILED, MOST_BYTES)
+            await _drop_unused(connection, storage, oldest)
         else:
             await storage.drop(connection, f"{FOLDER}/{guid}", f"{FAILED}/{guid}")
 
@@ -52,12 +53,19 @@ async def sweep_shared(
     for folder, seconds in ((FOLDER, keep_seconds), (FAILED, failed_keep_seconds)):
         async for batch in storage.old_files(database, folder, seconds):
             async with database.transaction() as connection:
-                guids = {name: name.rpartition("/")[2] for name in batch}
-                named = await subjects_at_work(connection, list(guids.values()))
-                gone = [name for name, guid in guids.items() if guid not in named]
-                await storage.drop(connection, *gone)
-            dropped += len(gone)
+                dropped += await _drop_unused(connection, storage, batch)
     return dropped
+
+
+async def _drop_unused(connection: Connection, storage: BucketStorage, names: Sequence[str]) -> int:
+    """Those that nobody needs, decided as for local files (`give_up.py`). How many."""
+    if not names:
+        return 0
+    guids = {name: name.rpartition("/")[2] for name in names}
+    unused = await give_up_files(connection, list(guids.values()))
+    gone = [name for name, guid in guids.items() if guid in unused]
+    await storage.drop(connection, *gone)
+    return len(gone)
 
 
 def shared_bytes(database: Database, place: Place) -> Callable[[], Awaitable[int]] | None:

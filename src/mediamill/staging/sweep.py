@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from mediamill.db.connection import LOST, Database
-from mediamill.engine.watch import subjects_at_work
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
+from mediamill.staging.give_up import delete_unused
 from mediamill.staging.kept import sweep_kept
 from mediamill.staging.shared import sweep_shared
 from mediamill.storage.choose import Place, storage_at
-from mediamill.storage.deletions import deletions_wait
+from mediamill.storage.contract import Storage
 from mediamill.storage.folder import FolderStorage
 
 log = logging.getLogger(__name__)
@@ -23,33 +23,28 @@ log = logging.getLogger(__name__)
 BATCH = 1_000
 
 
-async def sweep_staging(database: Database, data_folder: Path, keep_seconds: float) -> int:
+async def sweep_staging(database: Database, place: Place, keep_seconds: float) -> int:
     """Delete staged files older than this that no job names. How many.
 
     The look at the jobs comes after the look at the file's age, so that a file whose job was enqueued meanwhile
     is found named; one that is older than the limit and still has no job lost its job to a crash.
     """
-    return await _sweep(database, staging_folder(data_folder), keep_seconds)
+    storage = storage_at(place)
+    return await _sweep(database, storage, staging_folder(storage.folder), keep_seconds)
 
 
-async def _sweep(database: Database, folder: Path, keep_seconds: float) -> int:
+async def sweep_failed(database: Database, place: Place, keep_seconds: float) -> int:
+    """Delete files of failed jobs that were kept for another try, unless they are being tried. How many."""
+    storage = storage_at(place)
+    return await _sweep(database, storage, failed_folder(storage.folder), keep_seconds)
+
+
+async def _sweep(database: Database, storage: Storage, folder: Path, keep_seconds: float) -> int:
     old = await asyncio.to_thread(_old_files, folder, time.time() - keep_seconds)
     deleted = 0
     for first in range(0, len(old), BATCH):
-        batch = old[first : first + BATCH]
-        async with database.connection() as connection:
-            named = await subjects_at_work(connection, [path.name for path in batch])
-        if deletions_wait(folder.parent):
-            break
-        for path in batch:
-            if path.name not in named:
-                deleted += await asyncio.to_thread(_delete, path)
+        deleted += await delete_unused(database, storage, old[first : first + BATCH])
     return deleted
-
-
-async def sweep_failed(database: Database, data_folder: Path, keep_seconds: float) -> int:
-    """Delete files of failed jobs that were kept for another try, unless they are being tried. How many."""
-    return await _sweep(database, failed_folder(data_folder), keep_seconds)
 
 
 async def sweep_staging_forever(
@@ -65,8 +60,8 @@ async def sweep_staging_forever(
     places = [storage] if isinstance(storage, FolderStorage) else [storage, FolderStorage(storage.folder)]
     while True:
         try:
-            await sweep_staging(database, storage.folder, keep_seconds)
-            await sweep_failed(database, storage.folder, failed_keep_seconds)
+            await sweep_staging(database, storage, keep_seconds)
+            await sweep_failed(database, storage, failed_keep_seconds)
             for each in places:  # beside a bucket, the folder has what was on its way there
                 await sweep_derivatives(database, each)
                 await sweep_kept(database, each)
@@ -90,13 +85,3 @@ def _old_files(folder: Path, older_than: float) -> list[Path]:
             ]
     except FileNotFoundError:
         return []
-
-
-def _delete(path: Path) -> int:
-    try:
-        path.unlink()
-    except OSError as error:
-        log.warning("staged file %s cannot be deleted: %s", path.name, error)
-        return 0
-    log.info("staged file %s, which no job names, is deleted", path.name)
-    return 1

@@ -204,11 +204,10 @@ class BucketStorage:
         """How much all files in a folder take up."""
         return int(await queries.size_in.value(connection, folder=folder))
 
-    async def keep_newest(self, connection: Connection, folder: str, most_bytes: int) -> None:
-        """The oldest files of a folder go, until the rest fits."""
+    async def beyond_room(self, connection: Connection, folder: str, most_bytes: int) -> list[str]:
+        """The oldest files of a folder, without which the rest fits."""
         rows = await queries.beyond_room.rows(connection, folder=folder, most_bytes=most_bytes)
-        if rows:
-            await self.drop(connection, *(row["name"] for row in rows))
+        return [row["name"] for row in rows]
 
     async def count_in(self, connection: Connection, folder: str) -> int:
         """See Storage."""

@@ -89,8 +89,10 @@ select id, state, step, percent from jobs where id = any (:ids::bigint[]);
 select count(*) from dead_jobs;
 
 -- name: lock_dead
--- Requeue and purge meet on the row lock: whoever is second finds nothing.
-select * from dead_jobs
+-- Requeue, purge and whoever gives files up meet on the row lock: the second finds nothing, or what has become of it.
+-- A result that was only not delivered needs no file.
+select *, payload #> '{file,given_up}' is not null and result is null and reason <> 'delivery_failed' as file_gone
+from dead_jobs
 where (:ids::bigint[] is null or id = any (:ids)) and (:kind::text is null or kind = :kind)
     and (:owner::text is null or owner = :owner) and (:pool::text is null or pool = :pool)
     and (:reason::text is null or reason = :reason)
@@ -219,3 +221,22 @@ select current_setting('server_version');
 
 -- name: subjects_at_work
 select distinct subject_id from jobs where subject_id = any (:subject_ids::text[]);
+
+-- name: give_up_files!
+-- Before staged files are deleted, the dead jobs that name them are told, so that none is requeued without its file. One
+-- that is being requeued or purged now is skipped, as lock_dead skips what is told here: neither waits for the other.
+with told as (
+    select id from dead_jobs
+    where subject_id = any (:guids::text[]) and payload #>> '{file,staged}' = subject_id
+        and payload #> '{file,given_up}' is null
+    for update skip locked
+)
+update dead_jobs d set payload = jsonb_set(d.payload, '{file,given_up}', 'true') from told where d.id = told.id;
+
+-- name: files_in_use
+-- After give_up_files, as a statement of its own: by one look at both tables, a job that was skipped there is found, dead
+-- or back in the queue, and keeps its file.
+select subject_id from jobs where subject_id = any (:guids::text[])
+union
+select subject_id from dead_jobs
+where subject_id = any (:guids) and payload #>> '{file,staged}' = subject_id and payload #> '{file,given_up}' is null;
