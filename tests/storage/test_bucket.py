@@ -7,8 +7,10 @@ import hashlib
 import os
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from mediamill.db.connection import Database
 from mediamill.settings import Settings
 from mediamill.storage import bucket as bucket_file
 from mediamill.storage import cache as cache_file
+from mediamill.storage import objects as objects_file
 from mediamill.storage.bucket import PIECE_BYTES, BucketStorage, SentLongAgoError
 from mediamill.storage.cache import DamagedObjectError
 from mediamill.storage.choose import storage_of
@@ -31,7 +34,7 @@ from mediamill.storage.pulse import Pulse
 from mediamill.storage.store import queries
 from mediamill.storage.sweep import delete_garbage, delete_orphans
 from mediamill.storage.wording import BucketAwayError, BucketRefusedError
-from tests.conftest import wait_until
+from tests.conftest import fresh_url, open_database, wait_until
 from tests.ports import free_port
 from tests.storage.s3_server import WEAK_ID, WEAK_SECRET, S3Server
 
@@ -268,13 +271,100 @@ def test_what_was_not_used_for_longest_is_evicted_and_nothing_in_use(storage: Bu
 async def test_only_the_database_that_owns_a_bucket_deletes_there(
     storage: BucketStorage, database: Database
 ) -> None:
-    await own_bucket(database, storage)
-    await own_bucket(database, storage)  # still ours
+    assert not await own_bucket(database, storage), "who has just claimed it waits with deleting"
+    assert await own_bucket(database, storage), "still ours"
     await storage.objects.put("mediamill-owner", b"another database")
     with pytest.raises(NotOurBucketError) as caught:
         await own_bucket(database, storage)
     assert "another database" in caught.value.message
     assert "mediamill-owner" in str(caught.value.fix)
+
+
+class MetObjects(Objects):
+    """Those of one of two who both find nothing there before either of them goes on."""
+
+    def __init__(self, place: BucketPlace, meeting: asyncio.Barrier) -> None:
+        super().__init__(place)
+        self._meeting = meeting
+
+    async def read(self, key: str, first: int, length: int) -> bytes:
+        try:
+            return await super().read(key, first, length)
+        except StoredMissingError:
+            await self._meeting.wait()
+            raise
+
+
+async def test_of_two_databases_that_claim_a_bucket_at_once_one_gets_it(
+    storage: BucketStorage, database: Database, server_url: str, template_url: str
+) -> None:
+    meeting = asyncio.Barrier(2)
+    both = [replace(storage, objects=MetObjects(storage.objects.place, meeting)) for _ in range(2)]
+    async with fresh_url(server_url) as url, open_database(url) as other:
+        claims = [own_bucket(*each) for each in zip((database, other), both, strict=True)]
+        outcomes = await asyncio.gather(*claims, return_exceptions=True)
+    assert [each for each in outcomes if not isinstance(each, BaseException)] == [False]
+    [refused] = [each for each in outcomes if isinstance(each, BaseException)]
+    assert isinstance(refused, NotOurBucketError)
+
+
+@pytest.mark.parametrize("answer", [501, 200])
+async def test_a_bucket_that_cannot_decide_is_owned_by_the_last_who_claimed_it(
+    storage: BucketStorage, database: Database, answer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses the condition, or takes no notice of it."""
+    monkeypatch.setattr(objects_file, "MOST_TRIES", 0)
+    with simple_bucket(answer) as url:
+        place = replace(storage.objects.place, url=url)
+        simple = replace(storage, objects=Objects(place))
+        assert not await own_bucket(database, simple)
+        await Objects(place).put_new("mediamill-owner", b"another database")
+        with pytest.raises(NotOurBucketError):
+            await own_bucket(database, simple)
+
+
+@contextmanager
+def simple_bucket(answer: int) -> Iterator[str]:
+    """The address of one that keeps objects, and answers a condition in this way."""
+    kept: dict[str, bytes] = {}
+
+    class Bucket(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            if answer != 200 and "If-None-Match" in self.headers:
+                return self._say(answer, b"<Error><Code>NotImplemented</Code></Error>")
+            kept[self.path] = data
+            return self._say(200)
+
+        def do_GET(self) -> None:
+            data = kept.get(self.path)
+            if data is None:
+                self._say(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            else:
+                self._say(206, data)
+
+        def _say(self, status: int, data: bytes = b"") -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("ETag", '"x"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+            if status == 206:
+                self.send_header("Content-Range", f"bytes 0-{len(data) - 1}/{len(data)}")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.mark.spec("E33")

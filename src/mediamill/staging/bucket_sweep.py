@@ -23,10 +23,10 @@ async def sweep_bucket_forever(database: Database, storage: BucketStorage, setti
     while True:
         try:
             await asyncio.to_thread(storage.cache.evict)
-            await own_bucket(database, storage)
-            await delete_garbage(database, storage, settings.bucket_keep_days * DAY_SECONDS)
-            if await take_turn(database, "bucket_list_turn", DAY_SECONDS):
-                await delete_orphans(database, storage)
+            if await own_bucket(database, storage):
+                await delete_garbage(database, storage, settings.bucket_keep_days * DAY_SECONDS)
+                if await take_turn(database, "bucket_list_turn", DAY_SECONDS):
+                    await delete_orphans(database, storage)
         except LOST as error:
             log.debug("bucket: the database is away: %s", error)
         except MediamillError as error:

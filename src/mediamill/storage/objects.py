@@ -7,6 +7,7 @@ memory is bounded. What the bucket refuses is told in words (`wording.py`).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -16,14 +17,17 @@ from uuid import uuid4
 from pydantic import SecretStr
 
 from mediamill.settings import Settings
-from mediamill.storage.contract import StoredMissingError
-from mediamill.storage.wording import explain
+from mediamill.storage.contract import StorageAwayError, StoredMissingError
+from mediamill.storage.wording import code_of, explain
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Store
 
 LIST_CHUNK = 1_000
 PROBE = "mediamill-check"
+NO_CONDITIONS = (
+    "NotImplemented"  # what a bucket says that knows no `If-None-Match`; others say nothing, and ignore it
+)
 # An answer that does not come is asked for again for so long; after that whoever asked decides.
 CONNECT_SECONDS, REQUEST_SECONDS, INSIST_SECONDS, MOST_TRIES = 5, 60, 20, 8
 
@@ -81,6 +85,19 @@ class Objects:
 
         with explain(self.place):
             await obstore.put_async(self._store, key, data, use_multipart=False)
+
+    async def put_new(self, key: str, data: bytes) -> None:
+        """Only if nothing is there, as the bucket decides; one that cannot takes it anyway. Read what is there then."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            with explain(self.place), suppress(AlreadyExistsError):
+                await obstore.put_async(self._store, key, data, mode="create", use_multipart=False)
+        except StorageAwayError as error:
+            if error.__cause__ is None or code_of(error.__cause__) != NO_CONDITIONS:
+                raise
+            await self.put(key, data)
 
     async def read(self, key: str, first: int, length: int) -> bytes:
         """So many bytes from there on."""
