@@ -1,4 +1,4 @@
-"""Waiting: with a limit, for a thread that must not be left alone, and for as long as a server asks.
+"""Waiting: with a limit, for a thread that must not be left alone, for as long as a server asks, and between two tries.
 
 The limit is not kept by `asyncio.wait_for`: in Python 3.11 it swallows a cancellation that comes just as what it waits
 for is done, and whoever was told to stop goes on for ever. Timeouts of a block have no such gap.
@@ -7,9 +7,12 @@ for is done, and whoever was told to stop goes on for ever. Timeouts of a block 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import random
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+SPREAD = 0.5  # of a pause is by chance
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
@@ -36,6 +39,16 @@ async def to_its_end(work: Awaitable[None], *, quietly: bool = False) -> None:
         raise cancelled
     if failure is not None and not quietly:
         raise failure
+
+
+def pauses(
+    first_seconds: float, longest_seconds: float, chance: Callable[[], float] = random.random
+) -> Iterator[float]:
+    """Seconds to wait before each next try. Partly by chance, so that many who lost a server do not return as one."""
+    step = first_seconds
+    while True:
+        yield step * (1 - SPREAD * chance())
+        step = min(2 * step, longest_seconds)
 
 
 def retry_after_seconds(header: str | None) -> float | None:

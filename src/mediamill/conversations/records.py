@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from mediamill.clock import pauses
 from mediamill.conversations.bot_queues import DuplicateError, IdTakenError, UncertainError
 from mediamill.conversations.model import KIND, OUTGOING, BadGuidError, Media, Message, owner_of
 from mediamill.conversations.store import queries
@@ -145,15 +146,14 @@ class DatabaseRecords:
 
 async def _insist(verb: Callable[[], Awaitable[Found]]) -> Found:
     """A database that is away is waited for, a while."""
-    deadline, pause = asyncio.get_running_loop().time() + INSIST_SECONDS, 0.05
+    deadline, waits = asyncio.get_running_loop().time() + INSIST_SECONDS, pauses(0.05, 2.0)
     while True:
         try:
             return await verb()
         except LOST as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise UncertainError(fix="send it again; it is taken once") from error
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 2.0)
+        await asyncio.sleep(next(waits))
 
 
 async def find_message_id(

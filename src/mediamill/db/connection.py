@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from mediamill.clock import pauses
 from mediamill.errors import UnavailableError
 from mediamill.silence import IDLE_SECONDS, INTERVAL_SECONDS, PROBES, SILENCE_SECONDS, SOCKET_OPTIONS
 
@@ -83,11 +84,15 @@ class PoolerInBetweenError(UnavailableError):
 
 
 class Database:
-    """A pool on one PostgreSQL database. `url` is for sessions of one's own: locks, listening, claims."""
+    """A pool on one PostgreSQL database. `url` is for sessions of one's own: locks, listening, claims.
 
-    def __init__(self, url: str, pool: Pool) -> None:
+    `pooled`: the pool comes through a pooler, which keeps sessions, and the names they had, when their users are gone.
+    """
+
+    def __init__(self, url: str, pool: Pool, *, pooled: bool = False) -> None:
         self.url = url
         self.pool = pool
+        self.pooled = pooled
 
     @classmethod
     async def open(
@@ -132,7 +137,7 @@ class Database:
             command_timeout=None,
             **way,
         )
-        return cls(url, pool)
+        return cls(url, pool, pooled=pooler_url is not None)
 
     async def close(self) -> None:
         """Give all connections back; do not wait for a server that is gone."""
@@ -237,7 +242,7 @@ async def is_same_database(url: str, connection: Connection) -> bool:
 
 
 async def _wait_for(attempt: Callable[[], Awaitable[RawConnection]], wait_seconds: float) -> RawConnection:
-    deadline, pause, told = time.monotonic() + wait_seconds, 0.1, False
+    deadline, waits, told = time.monotonic() + wait_seconds, pauses(0.1, 2.0), False
     while True:
         try:
             return await attempt()
@@ -261,5 +266,4 @@ async def _wait_for(attempt: Callable[[], Awaitable[RawConnection]], wait_second
             raise DatabaseDownError(
                 f"the database refuses the connection: {error}", fix="check MEDIAMILL_DATABASE_URL"
             ) from error
-        await asyncio.sleep(min(pause, max(deadline - time.monotonic(), 0)))
-        pause = min(pause * 1.5, 2.0)
+        await asyncio.sleep(min(next(waits), max(deadline - time.monotonic(), 0)))

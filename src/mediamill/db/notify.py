@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
-from mediamill.clock import wait_at_most
+from mediamill.clock import pauses, wait_at_most
 from mediamill.db.connection import LOST, Connection, RawConnection, connect
 
 log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = (0.05, 1.0)  # between two tries to connect: the first, the longest
 
 Heard = Callable[[str, str], None]
 Connected = Callable[[RawConnection], Awaitable[None]]
@@ -74,15 +76,14 @@ class Listener:
             self._task = None
 
     async def _run(self) -> None:
-        pause = 0.05
+        waits = pauses(*PAUSE_SECONDS)
         while True:
             try:
                 await self._listen_once()
-                pause = 0.05
+                waits = pauses(*PAUSE_SECONDS)
             except (*LOST, asyncpg.PostgresError) as error:  # whatever it is, a listener does not give up
                 log.debug("listener cannot connect: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 1.0)
+                await asyncio.sleep(next(waits))
             self.connected.clear()
 
     async def _listen_once(self) -> None:

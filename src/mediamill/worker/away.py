@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from mediamill.clock import pauses
 from mediamill.db.connection import ASK_AGAIN
 from mediamill.errors import UnavailableError
 
@@ -35,11 +36,10 @@ AWAY = (*ASK_AGAIN, AwayError)
 
 async def insist(verb: Callable[[], Awaitable[T]]) -> T:
     """Until it is done: nothing is dropped because the other side is away for a while."""
-    pause = 0.05
+    waits = pauses(0.05, 2.0)
     while True:
         try:
             return await verb()
         except AWAY as error:
             log.debug("the other side is away: %s", error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 2.0)
+            await asyncio.sleep(next(waits))

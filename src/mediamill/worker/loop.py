@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from mediamill.clock import wait_at_most
+from mediamill.clock import pauses, wait_at_most
 from mediamill.engine.flight_log import dump_on_crash, forensics, latest_dumps
 from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool
@@ -105,7 +105,7 @@ class Worker:
 
     async def _insist(self, step: Callable[[], Awaitable[object]]) -> None:
         """A step of the start, again while the other side is away, until it is done or the worker is told to leave."""
-        pause, told = 0.1, False
+        waits, told = pauses(0.1, 2.0), False
         while not self._leaving.is_set():
             try:
                 await step()
@@ -115,8 +115,7 @@ class Worker:
             except AWAY as error:
                 log.log(logging.DEBUG if told else logging.WARNING, "start: waiting: %s", error)
                 told = True
-            await wait_at_most(self._leaving, pause)
-            pause = min(2 * pause, 2.0)
+            await wait_at_most(self._leaving, next(waits))
 
     async def _register(self) -> None:
         self.id = await self._home.register(self._crash)
