@@ -12,6 +12,7 @@ import pytest
 from bench.machines.postgres_server import PostgresServer
 from mediamill.db.connection import Database, PoolerInBetweenError
 from mediamill.db.migrate import upgrade
+from mediamill.staging.move import StillRunningError, check_nobody_runs
 from tests.conftest import run_sql
 from tests.crash.processes import Mill
 from tests.pooler.pooler import OURS, SIZE, Pooler, pooler, postgres16
@@ -19,6 +20,9 @@ from tests.pooler.pooler import OURS, SIZE, Pooler, pooler, postgres16
 __all__ = ["pooler", "postgres16"]
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+# Sessions past the pooler end with their process, in a moment, and so does what they had under way.
+NOBODY_RUNS = """select not exists (select from pg_stat_activity where application_name ~ '^(mediamill|worker) '
+    and (state <> 'idle' or application_name not in ('mediamill server', 'mediamill command')))"""
 
 
 @pytest.fixture
@@ -99,3 +103,25 @@ async def test_jobs_media_and_a_worker_killed_with_9_through_a_pooler(
     assert code == 0, said
     assert await mill.one("select attempts from finished_jobs where kind = 'media.process'") == 1
     mill.assert_no_traceback()
+
+
+async def test_sessions_that_the_pooler_keeps_do_not_hold_up_a_move_and_a_server_that_runs_does(
+    pooler: Pooler, postgres16: PostgresServer, mill: Mill
+) -> None:
+    await pooler.start()
+    direct = postgres16.socket_url
+    await upgrade(direct)
+    server = await mill.started("up", "--workers", 0)
+    database = await Database.open(direct, pooler_url=pooler.url, name="mediamill command")
+    with pytest.raises(StillRunningError, match="mediamill deliveries"):
+        await check_nobody_runs(database)
+    server.kill()
+    await mill.until(NOBODY_RUNS)
+    gone = await Database.open(direct, pooler_url=pooler.url, name="mediamill server")
+    async with gone.transaction() as one, gone.transaction() as two:
+        await one.execute("select 1")
+        await two.execute("select 1")
+    await gone.close()
+    await check_nobody_runs(database)
+    assert await mill.one("select count(*) from pg_stat_activity where application_name = 'mediamill server'")
+    await database.close()

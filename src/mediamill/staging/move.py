@@ -51,7 +51,7 @@ async def move_files(database: Database, storage: Storage, moved: Moved, *, dele
 async def check_nobody_runs(database: Database) -> None:
     """StillRunningError with who does."""
     async with database.connection() as connection:
-        rows = await queries.list_running.rows(connection)
+        rows = await queries.list_running.rows(connection, pooled=database.pooled)
     if rows:
         who = ", ".join(f"{row['name']} ({row['address'] or 'this machine'})" for row in rows[:5])
         raise StillRunningError(

@@ -20,8 +20,11 @@ union select id from dead_jobs where id = any (:job_ids);
 select 1 from uploads where id = :id for update;
 
 -- name: list_running
--- Who else works on this database: servers, workers and the like, not single commands.
+-- Who else works on this database: servers, workers and the like, not single commands. An idle session of a pooler says
+-- nothing: it is kept for minutes under the name of whoever used it last. Who lives listens on a session of its own.
 select application_name as name, client_addr::text as address, count(*) as connections from pg_stat_activity
-where datname = current_database() and application_name like 'mediamill %'
+where datname = current_database() and (application_name like 'mediamill %' or application_name like 'worker %')
     and application_name not in ('mediamill command', 'mediamill check', 'mediamill watch', 'mediamill migrate')
+    and not (:pooled::boolean and state = 'idle'
+        and application_name in ('mediamill server', 'mediamill worker', 'mediamill mcp'))
 group by 1, 2 order by 1, 2;
