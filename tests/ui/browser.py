@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Locator, Page, async_playwright, expect
+
+expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
 FOUND = Path(__file__).parents[2] / ".tools" / "browser"
 ARGUMENTS = [
@@ -39,6 +41,12 @@ async def open_browser(*more: str) -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+async def follow(control: Locator) -> None:
+    """Click what leads to another page, and wait for that: the page before may show the same, live or anyway."""
+    async with control.page.expect_navigation():
+        await control.click()
 
 
 def watch_console(page: Page) -> list[str]:

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
 from mediamill.db.connection import Database
 from tests.api.serving import Served, serve
 from tests.conftest import fresh_url, open_database
 from tests.ui.browser import open_browser
 from tests.ui.talking import Talking
-
-expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
 HERE = Path(__file__).parent
 on_the_shared_loop = pytest_asyncio.fixture(loop_scope="module")

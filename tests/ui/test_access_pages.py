@@ -14,7 +14,7 @@ from mediamill.access.model import ADMIN, HERE, Caller, Scope
 from mediamill.access.tokens import create_token, list_tokens
 from mediamill.db.connection import Database
 from tests.api.serving import SECRET, Served, serve
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.conftest import on_the_shared_loop
 from tests.ui.test_bots_pages import LOOKS
 
@@ -32,7 +32,7 @@ async def closed(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
 async def log_in(page: Page, name: str, password: str) -> None:
     await page.get_by_label("Name").fill(name)
     await page.get_by_label("Password").fill(password)
-    await page.get_by_role("button", name="Log in").click()
+    await follow(page.get_by_role("button", name="Log in"))
 
 
 async def open_menu(page: Page) -> None:
@@ -123,7 +123,7 @@ async def test_users_are_changed_by_their_forms(closed: Served, browser: Browser
         await page.get_by_text("Change …").click()
         for label, text in fill.items():
             await page.get_by_label(label.replace("_", " ")).fill(text)
-        await page.get_by_role("button", name=button).click()
+        await follow(page.get_by_role("button", name=button))
 
     await page.get_by_text("Change …").click()
     await page.locator(".changes").get_by_label("admin").check()

@@ -39,6 +39,8 @@ async def test_scenes_of_a_video_are_jumped_to_and_followed(
     )
     await expect(page.locator("#moments li")).to_have_count(len(SCENES))
     await expect(page.locator("#moments [aria-current]")).to_contain_text("0:05 – 0:06")
+    # Slowly: the scene is there for half a minute, long enough to be looked at on a busy machine.
+    await page.evaluate("document.getElementById('film').playbackRate = 0.1")
     await page.get_by_role("link", name=re.compile("A market behind a wall")).click()
     await until(page, f"{TIME} >= 2.1 && {TIME} < 5")
     await expect(page.locator("#moments [aria-current]")).to_contain_text("A market behind a wall")

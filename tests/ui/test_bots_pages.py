@@ -8,7 +8,7 @@ from playwright.async_api import Browser, expect
 
 from mediamill.conversations import bots
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.talking import Talking, fill_family
 
 SHOTS = Path(__file__).parents[1] / "screenshots"
@@ -27,9 +27,9 @@ async def test_a_demo_bot_is_one_click_away_and_answers(talking: Talking, browse
     await page.goto(talking.served.url)
     await page.get_by_role("navigation").get_by_role("link", name="Bots").click()
     await expect(page.get_by_role("heading", name="No bots yet")).to_be_visible()
-    await page.get_by_role("button", name="Create a demo bot and talk to it").click()
+    await follow(page.get_by_role("button", name="Create a demo bot and talk to it"))
     await expect(page).to_have_url(re.compile(r"/bots/demo/chat/guest-[0-9a-f]{8}$"))
-    await page.locator("html.scripts").wait_for(state="attached")  # before that, Enter is a new line
+    await expect(page.locator("#text")).to_be_focused()
     await page.keyboard.type("Hello, who is there?")
     await page.keyboard.press("Enter")
     await expect(page.locator("#messages .mine")).to_contain_text("Hello, who is there?", timeout=LIMIT)
@@ -105,7 +105,7 @@ async def test_a_bot_is_deleted_only_when_stopped_and_confirmed(talking: Talking
     answer = await talking.served.client.post("/bots/anna/delete", headers={"Accept": "text/html"})
     assert answer.status_code == 409
     assert "The bot anna runs" in answer.text
-    await page.get_by_role("button", name="Stop").click()
+    await follow(page.get_by_role("button", name="Stop"))
     await page.get_by_text("Delete this bot").click()
     await expect(page.get_by_text("There is no way back")).to_be_visible()
     await page.get_by_role("button", name="Delete anna and its conversations").click()

@@ -96,6 +96,11 @@ async def test_a_stopped_bot_is_started_from_the_chat_and_what_waits_goes(
     page = await open_chat(talking, browser)
     async with talking.served.database.transaction() as connection:
         await bots.stop_bot(connection, "anna")
+
+    async def has_stopped() -> bool:  # the page knows that it should before it has
+        return bool(await talking.served.one("select status -> 'chat' ->> 'state' = 'stopped' from bots"))
+
+    await wait_until(has_stopped)
     await expect(page.locator("#talk-state")).to_contain_text("stopped", timeout=LIMIT)
     await page.locator("#text").fill("wake up")
     await page.keyboard.press("Enter")

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.crash.processes import Mill
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHOTS = Path(__file__).parents[1] / "screenshots"
@@ -43,8 +43,7 @@ async def test_a_photo_and_a_voice_note_become_text_in_the_chat_and_are_answered
     page = await context.new_page()
     complaints = watch_console(page)
     await page.goto(f"{url.group(1)}/bots")
-    await page.get_by_role("button", name="Create a demo bot and talk to it").click()
-    await page.locator("html.scripts").wait_for(state="attached")  # before that, Enter is a new line
+    await follow(page.get_by_role("button", name="Create a demo bot and talk to it"))
     await say(page, "Good morning!")
     theirs = page.locator("#messages .theirs")
     await expect(theirs).to_have_count(1, timeout=LIMIT)

@@ -110,6 +110,8 @@ async def test_the_keyboard_gets_past_the_menu_and_always_shows_where_it_is(
     faults = []
     for name, path in house.pages.items():
         await page.goto(house.served.url + path)
+        if await page.locator("[autofocus]").count():  # that may come after the page itself
+            await expect(page.locator("[autofocus]")).to_be_focused()
         if (await page.evaluate(WHERE))["body"]:  # else the page has put the focus where one writes
             await page.keyboard.press("Tab")
             assert await page.evaluate("document.activeElement.className") == "skip", name

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.api.serving import Served
 from tests.conftest import wait_until
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.picturing import RTL, XSS, many_rows, picture_library
 from tests.ui.test_bots_pages import LOOKS
 
@@ -144,7 +144,7 @@ async def test_types_and_states_are_filtered_with_months_of_their_own(
     page = await browser.new_page(viewport={"width": 1280, "height": 900})
     await page.goto(f"{served.url}/libraries/{slug}")
     await page.get_by_label("Type").select_option("video")
-    await page.get_by_role("button", name="Show").click()
+    await follow(page.get_by_role("button", name="Show"))
     await until_filled(page)
     assert await page.evaluate("grid.total") == 2_000
     assert all(int(title[:8]) % 10 == 0 for title in await shown_titles(page))
@@ -168,7 +168,7 @@ async def test_the_grid_is_complete_without_javascript(
         await expect(page.locator(".cell")).to_have_count(amount)
         seen += await page.locator(".cell a").evaluate_all("all => all.map(a => a.title.slice(0, 8))")
         if amount == 100:
-            await page.get_by_role("link", name="Older").click()
+            await follow(page.get_by_role("link", name="Older"))
     assert seen == [f"{index:08}" for index in range(250)]
     await expect(page.get_by_role("link", name="Older")).to_have_count(0)
     await page.get_by_role("link", name="Back to the newest").click()

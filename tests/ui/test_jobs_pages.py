@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.busy import TRACEBACK, fill
 from tests.ui.test_bots_pages import LOOKS
 
@@ -28,16 +28,16 @@ async def test_jobs_are_found_by_what_they_are_page_by_page_or_by_id(
     rows = page.locator("#jobs tbody tr")
     await expect(rows).to_have_count(50)
     newest = await rows.first.locator("a").inner_text()
-    await page.get_by_role("link", name="Older jobs").click()
+    await follow(page.get_by_role("link", name="Older jobs"))
     await expect(rows).to_have_count(50)
     assert int(await rows.first.locator("a").inner_text()) < int(newest) - 49
-    await page.get_by_role("link", name="Back to the newest").click()
+    await follow(page.get_by_role("link", name="Back to the newest"))
     await page.get_by_label("State").select_option("held")
     await page.get_by_label("Owner").fill("bot-luis")
     await page.get_by_role("button", name="Show").click()
     await expect(rows).to_have_count(14)
     await expect(page).to_have_url(f"{served.url}/jobs?state=held&kind=&pool=&owner=bot-luis")
-    await page.get_by_role("link", name="Clear").click()
+    await follow(page.get_by_role("link", name="Clear"))
     await page.get_by_label("Pool").select_option("videos")
     await page.get_by_role("button", name="Show").click()
     await expect(rows).to_have_count(11)  # of all states, the dead one too

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.picturing import many_rows, picture_library
 from tests.ui.test_bots_pages import LOOKS
 
@@ -34,13 +34,13 @@ async def test_a_library_is_added_paused_removed_and_brought_back_by_the_page(
     await expect(page.get_by_label("Name")).to_have_value("Our holidays")
     await expect(page.get_by_label("Scan it now")).not_to_be_checked()
     await page.get_by_label("Folder").fill(str(photos))
-    await page.get_by_role("button", name="Add").click()
+    await follow(page.get_by_role("button", name="Add"))
     card = page.locator("#library-our-holidays")
     await expect(card).to_contain_text("Not scanned yet")
-    await page.get_by_role("button", name="Pause Our holidays").click()
+    await follow(page.get_by_role("button", name="Pause Our holidays"))
     await expect(card.locator(".state.warn")).to_have_text("paused")
     assert await served.one("select is_active from libraries") is False
-    await page.get_by_role("button", name="Resume Our holidays").click()
+    await follow(page.get_by_role("button", name="Resume Our holidays"))
     await expect(card.locator(".state.warn")).to_have_count(0)
     await page.get_by_role("button", name="Remove Our holidays").click()
     await expect(page.locator(".library")).to_have_count(0)

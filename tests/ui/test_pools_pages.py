@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.busy import fill
 from tests.ui.test_bots_pages import LOOKS
 
@@ -120,6 +120,6 @@ async def test_the_pages_of_pools_fit_their_window(
     await page.goto(f"{served.url}/pools/image")
     await page.get_by_label("At once").fill("0")
     await page.get_by_label("Takes").fill("audio/*")
-    await page.get_by_role("button", name="Save").click()
+    await follow(page.get_by_role("button", name="Save"))
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
     await page.screenshot(path=SHOTS / f"pool-{name}.png", full_page=True)

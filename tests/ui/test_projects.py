@@ -13,7 +13,7 @@ from mediamill.db.connection import Database
 from mediamill.intake.jobs import intake_kinds
 from tests.api.serving import Served, serve
 from tests.intake.played import Ground
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.conftest import on_the_shared_loop
 from tests.ui.dropping import drop_a_folder_with_faults, drop_paths
 from tests.ui.papering import FIELDS, add_invoice, fill_project
@@ -99,7 +99,7 @@ async def test_fields_are_added_changed_and_taken_out(
     await page.get_by_role("button", name="Another field").click()
     await expect(page.get_by_label("Label of field 4", exact=True)).to_be_focused()
     await page.keyboard.type("Fax")
-    await page.get_by_role("button", name="Save the fields").click()
+    await follow(page.get_by_role("button", name="Save the fields"))
     await expect(page.get_by_role("status").first).to_have_text("The fields are saved.")
     catalog = "select string_agg(concat_ws('/', name, type, label, unit), ' ' order by position) from project_fields"
     assert (
@@ -109,7 +109,7 @@ async def test_fields_are_added_changed_and_taken_out(
     await page.locator("#fields > summary").click()
     await page.get_by_role("button", name="Remove field 3", exact=True).click()
     await page.get_by_label("Key of field 1", exact=True).fill("number")
-    await page.get_by_role("button", name="Save the fields").click()
+    await follow(page.get_by_role("button", name="Save the fields"))
     await expect(page.get_by_role("status").first).to_have_text("The fields are saved.")
     assert await ground.one(catalog) == "number/text/Invoice number/ total_due/amount/Total due/EUR"
     await page.locator("#fields > summary").click()
@@ -325,7 +325,7 @@ async def test_the_pages_are_complete_without_javascript(
     await expect(page.get_by_role("button", name="Choose files")).to_be_hidden()
     await page.locator("#fields > summary").click()
     await page.get_by_label("Label of field 8", exact=True).fill("Fax")
-    await page.get_by_role("button", name="Save the fields").click()
+    await follow(page.get_by_role("button", name="Save the fields"))
     assert await ground.one("select count(*) from project_fields") == 8
 
 

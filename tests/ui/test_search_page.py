@@ -97,7 +97,7 @@ async def test_words_are_found_while_they_are_typed_with_the_moment_to_jump_to(
     await hit.get_by_role("link", name="the harbour.mp4", exact=True).click()
     await expect(page).to_have_url(re.compile(rf"/assets/{made['film']}\?t=2\.1"))
     await wait_until(
-        lambda: page.evaluate("Math.abs(document.getElementById('film').currentTime - 2.1) < 0.3")
+        lambda: page.evaluate("Math.abs(document.getElementById('film')?.currentTime - 2.1) < 0.3")
     )
     assert complaints == []
 

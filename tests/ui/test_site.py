@@ -97,10 +97,8 @@ async def test_a_word_is_found(site_url: str, browser: Browser) -> None:
     await page.goto(f"{site_url}/index.html")
     await page.get_by_placeholder("Search").fill("fencing token")
     await page.keyboard.press("Enter")
-    hits = page.locator("#search-results li a")
-    await expect(hits.first).to_be_visible()
-    hrefs = [await hit.get_attribute("href") or "" for hit in await hits.all()]
-    assert any(href.startswith("decisions/fencing-token.html") for href in hrefs), hrefs
+    hit = page.locator("#search-results li a[href^='decisions/fencing-token.html']")
+    await expect(hit.first).to_be_visible()  # they come one after the other
     assert wrong == []
 
 

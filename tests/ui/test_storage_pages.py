@@ -11,7 +11,7 @@ from mediamill.conversations.configuration import quota_gb
 from mediamill.settings import Settings
 from mediamill.settings_facts import SECTIONS, explain_settings
 from tests.api.serving import SECRET, Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.busy import fill
 from tests.ui.test_bots_pages import LOOKS
 
@@ -52,7 +52,7 @@ async def test_what_lies_where_and_a_quota_that_is_judged(
     field = page.get_by_label("Gigabytes")
     for bad in ("-1", "plenty"):
         await field.fill(bad)
-        await page.get_by_role("button", name="Save").click()
+        await follow(page.get_by_role("button", name="Save"))
         await expect(page.get_by_role("alert")).to_contain_text("must be a number of gigabytes above 0")
         await expect(field).to_have_value(bad)
         assert await quota(served) == 25

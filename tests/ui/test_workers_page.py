@@ -16,7 +16,7 @@ from mediamill.engine import workers
 from mediamill.engine.flight_dumps import keep_dump, pack
 from mediamill.engine.model import Command, WorkerState
 from tests.api.serving import SECRET, Served, serve
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.filming import some_parts
 from tests.ui.test_access_pages import PASSWORD, log_in
 from tests.ui.test_bots_pages import LOOKS
@@ -94,28 +94,27 @@ async def test_workers_are_told_what_to_do_and_what_hurts_is_asked_twice(
         key = await workers.issue_key(connection, worker_id)
     page = await browser.new_page()
     await page.goto(f"{served.url}/workers")
-    await page.get_by_role("button", name="Pause gpu-box").click()
+    await follow(page.get_by_role("button", name="Pause gpu-box"))
     await expect(page.locator(".worker")).to_contain_text("told: pause")
     assert await command_of(served, worker_id) == "pause"
-    await page.get_by_role("button", name="Dump its log gpu-box").click()
+    await follow(page.get_by_role("button", name="Dump its log gpu-box"))
     await expect(page.locator(".worker")).to_contain_text("told: forensic dump")
     shutdown = page.get_by_role("button", name="Shut down gpu-box")
     await expect(shutdown).to_be_hidden()
     await page.get_by_text("Shut down …").click()
-    await served.run("insert into events (topic, subject, data) values ('job.progress', '1', '{}')")
     async with page.expect_response(lambda answer: "part=live" in answer.url):
-        pass
+        await served.run("insert into events (topic, subject, data) values ('job.progress', '1', '{}')")
     await expect(shutdown).to_be_visible()  # what was opened stays open while the page lives
-    await shutdown.click()
+    await follow(shutdown)
     await expect(page.locator(".worker")).to_contain_text("told: shutdown")
     assert await command_of(served, worker_id) == "shutdown"
     await page.get_by_text("Disable …").click()
-    await page.get_by_role("button", name="Disable gpu-box").click()
+    await follow(page.get_by_role("button", name="Disable gpu-box"))
     await expect(page.locator(".worker header .state")).to_have_text("disabled")
-    await page.get_by_role("button", name="Enable gpu-box").click()
+    await follow(page.get_by_role("button", name="Enable gpu-box"))
     await expect(page.locator(".worker header .state")).to_have_text("offline")
     await page.get_by_text("Revoke its key …").click()
-    await page.get_by_role("button", name="Revoke its key gpu-box").click()
+    await follow(page.get_by_role("button", name="Revoke its key gpu-box"))
     await expect(page.locator(".worker")).to_be_visible()
     async with served.database.connection() as connection:
         with pytest.raises(workers.WorkerKeyRevokedError):
@@ -217,7 +216,9 @@ async def test_flight_logs_come_to_the_page_and_are_downloaded(served: Served, b
     await page.goto(f"{served.url}/workers")
     await expect(page.locator("#dumps")).to_contain_text("None so far")
     worker_id = await add_worker(served, "gpu-box", WorkerState.IDLE)
-    await page.get_by_role("button", name="Dump its log").click(timeout=LIMIT)
+    dump = page.get_by_role("button", name="Dump its log")
+    await expect(dump).to_be_visible(timeout=LIMIT)
+    await follow(dump)
     assert await command_of(served, worker_id) == Command.FORENSIC_DUMP
     name = f"{worker_id}_20261115T221730.210895Z.log"
     async with served.database.transaction() as connection:
