@@ -21,11 +21,12 @@ log = logging.getLogger(__name__)
 
 async def delete_unused(database: Database, storage: Storage, paths: Sequence[Path]) -> int:
     """Those of these local files that nobody needs, each named after its guid. How many."""
+    if deletions_wait(storage.folder):
+        return 0  # and no job is told that its file is gone
     guids = [to_text(path.name) for path in paths]
     async with database.transaction() as connection:
-        if isinstance(
-            storage, BucketStorage
-        ):  # the file of a job is there; this is a copy that was left behind
+        # Beside a bucket, the file of a job is there; this is a copy that was left behind.
+        if isinstance(storage, BucketStorage):
             unused = set(guids) - await subjects_at_work(connection, guids)
         else:
             unused = await give_up_files(connection, guids)
