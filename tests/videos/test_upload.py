@@ -36,7 +36,7 @@ from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.choose import storage_of
 from mediamill.videos import upload as upload_module
 from mediamill.videos.jobs import video_kinds
-from mediamill.videos.model import BadVideoFactsError
+from mediamill.videos.model import BadVideoFactsError, source_name
 from mediamill.videos.trash import delete_video, erase_video, restore_video
 from mediamill.videos.upload import NotAVideoError, Upload, Uploads
 from mediamill.videos.upload_sweep import ORPHAN_SECONDS, finish_uploads
@@ -559,6 +559,21 @@ async def test_the_last_chunk_against_an_end_is_a_video_or_nothing(bench: Bench)
         job = await bench.rows("select 1 from jobs where subject_id = $1", str(begun.id))
         assert await bench.has_source(begun.id) == bool(there) == bool(job)
         assert await bench.parts() == []
+
+
+@pytest.mark.parametrize("bench", ["bucket"], indirect=True)
+async def test_an_end_that_looked_before_the_last_byte_came_does_not_take_what_became_a_source(
+    bench: Bench,
+) -> None:
+    begun, parts = await bench.begin(), bench.uploads._parts
+    name = source_name(begun.id)
+    async with parts.hold(begun.id, name) as ending, parts.hold(begun.id, name) as sending:
+        await sending.append(chunks(FILM), offset=0, length=len(FILM), sha256=None)
+        await sending.move(name)
+        with pytest.raises(PartMissingError):
+            await bench.uploads._drop(ending, begun.id)
+    assert (await bench.uploads.show(begun.id)).finished
+    await bench.assert_one_video(begun.id)
 
 
 async def test_whoever_begins_again_while_the_last_byte_arrives_makes_no_second_upload(bench: Bench) -> None:

@@ -61,6 +61,10 @@ class BucketParts:
             raise PartMissingError
         yield _BucketPart(self, upload_id, facts.size)
 
+    async def has_moved(self, connection: Connection, name: str) -> bool:
+        """See Parts."""
+        return await self.storage.facts(connection, name) is not None
+
     async def sniff_stored(self, name: str) -> Sniffed | None:
         """See Parts."""
         file = await self.storage.open(self.database, name)

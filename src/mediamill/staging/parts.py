@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from mediamill.db.connection import Connection
 from mediamill.media.sniff import Sniffed, sniff
 from mediamill.staging.append import Inflow, append, check_room
 from mediamill.staging.resumable import Part, PartFacts, create_part, hold_part, part_facts
@@ -51,6 +52,9 @@ class Parts(Protocol):
 
     def hold(self, upload_id: UUID, name: str) -> AbstractAsyncContextManager[HeldPart]:
         """UploadLockedError: somebody else has it. PartMissingError: as `facts`."""
+
+    async def has_moved(self, connection: Connection, name: str) -> bool:
+        """Did somebody else make the stored file of this name of it, while it was held?"""
 
     async def sniff_stored(self, name: str) -> Sniffed | None:
         """What a stored file is; None if it is not there."""
@@ -102,6 +106,10 @@ class FolderParts:
         """See Parts."""
         with hold_part(self.data, upload_id) as part:
             yield _FolderPart(part, self.data)
+
+    async def has_moved(self, connection: Connection, name: str) -> bool:  # noqa: ARG002
+        """See Parts. Who holds a part file has it alone."""
+        return False
 
     async def sniff_stored(self, name: str) -> Sniffed | None:
         """See Parts."""

@@ -226,8 +226,12 @@ class Uploads:
         return await self._as_upload(locked)
 
     async def _drop(self, part: HeldPart | None, upload_id: UUID) -> None:
-        """The row first: a file without one is found by the sweep."""
-        async with self.database.connection() as connection:
+        """The row first: a file without one is found by the sweep. PartMissingError: all of it has come meanwhile."""
+        async with self.database.transaction() as connection:
+            # Whoever moves a part in a bucket has this lock, too.
+            await queries.lock_upload.row(connection, id=upload_id)
+            if part is not None and await self._parts.has_moved(connection, source_name(upload_id)):
+                raise PartMissingError
             await queries.drop_upload.run(connection, id=upload_id)
         if part is not None:
             await part.delete()
