@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mediamill.access.model import HERE, Scope
+from mediamill.access.tokens import create_token
 from mediamill.cli.command import run
 from mediamill.db.connection import Database
 from tests.api.serving import Served, serve
@@ -63,6 +65,30 @@ async def test_a_file_is_uploaded_with_what_is_said_of_it(served: Served, call: 
     assert said.out == f"My film.mp4 is uploaded (3.1 MB): video {video_id}\n"
     assert await served.one("select title || description || category from videos") == "Seawavestrips"
     assert await served.one("select count(*) from jobs") == 1
+
+
+@pytest.mark.spec("V1")
+async def test_a_token_that_may_only_bring_things_in_uploads_and_one_that_may_only_look_is_refused(
+    database: Database,
+    tmp_path: Path,
+    film: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with database.connection() as connection:
+        camera, screen = [
+            (await create_token(connection, scope, [scope], days=None, made_by=HERE)).token
+            for scope in (Scope.INGEST, Scope.READ)
+        ]
+    async with serve(database, tmp_path / "data", login="always") as closed:
+        monkeypatch.setenv("MEDIAMILL_PORT", closed.url.rpartition(":")[2])
+        monkeypatch.setenv("MEDIAMILL_TOKEN", screen)
+        assert await asyncio.to_thread(run, ["videos", "upload", str(film)]) == 1
+        assert "needs the scope ingest" in capsys.readouterr().err
+        monkeypatch.setenv("MEDIAMILL_TOKEN", camera)
+        assert await asyncio.to_thread(run, ["videos", "upload", str(film)]) == 0
+        assert await closed.one("select count(*) from videos") == 1
+        assert await closed.one("select count(*) from audit where action = 'scope.missing'") == 1
 
 
 async def test_several_files_and_json(served: Served, call: Call, film: Path, tmp_path: Path) -> None:

@@ -78,12 +78,13 @@ def _check(path: Path) -> Sent:
 
 
 def _find_server() -> None:
+    """By something that whoever may upload may do, too, and that does nothing: a camera's token sees no videos."""
     from mediamill.cli.message import open_client
     from mediamill.client import ProblemError
 
     with open_client(FIRST_PATIENCE_SECONDS) as client:
         try:
-            client.video("00000000-0000-0000-0000-000000000000")
+            client.retry_video("00000000-0000-0000-0000-000000000000")
         except ProblemError as error:
             if error.status != 404:
                 raise
