@@ -70,7 +70,9 @@ class Relay:
             while listener.is_running and self._link.up.is_set():
                 if listener.connected.is_set():
                     await self._pass_on(streams)
-                await wait_at_most(self._stirred, BEAT_SECONDS)
+                    await wait_at_most(self._stirred, BEAT_SECONDS)
+                else:  # what was heard last waits for the new session, and must not keep this from waiting
+                    await wait_at_most(listener.connected, BEAT_SECONDS)
         finally:
             await listener.close()
 
