@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from playwright.async_api import Browser, expect
 from mediamill.libraries.erase import erase_marked
 from mediamill.libraries.trash import remove_library
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.conftest import wait_until
+from tests.ui.browser import follow, watch_console
 from tests.ui.picturing import many_rows
 from tests.ui.test_bots_pages import LOOKS
 
@@ -30,10 +32,10 @@ async def test_a_library_comes_back_from_the_trash_or_is_erased_after_a_second_t
     complaints = watch_console(page)
     await page.goto(f"{served.url}/trash")
     await expect(page.locator(".library")).to_have_count(2)
-    await page.get_by_role("button", name="Restore Keep").click()
+    await follow(page.get_by_role("button", name="Restore Keep"))
     await expect(page).to_have_url(f"{served.url}/libraries")
     await expect(page.locator("#library-keep")).to_contain_text("27 images, 3 videos")
-    await page.locator("main").get_by_role("link", name="Trash").click()
+    await follow(page.locator("main").get_by_role("link", name="Trash"))
     erase = page.get_by_role("button", name="Erase Drop for good")
     await expect(erase).to_be_hidden()
     await page.get_by_text("Erase …").click()
@@ -46,6 +48,23 @@ async def test_a_library_comes_back_from_the_trash_or_is_erased_after_a_second_t
     await expect(page.locator("#trash")).to_contain_text("There are no libraries in the trash")
     assert await served.one("select array_agg(slug) from libraries") == ["keep"]
     assert complaints == []
+
+
+async def test_what_was_counted_while_a_library_was_restored_is_not_shown_after_it(
+    served: Served, tmp_path: Path
+) -> None:
+    await remove(served, await many_rows(served, tmp_path / "keep", 5, name="Keep"))
+    async with served.database.transaction() as slow:
+        await slow.execute("lock table library_counts")
+        before = asyncio.create_task(served.client.get("/trash"))
+        await wait_until(
+            lambda: served.one(
+                "select exists (select from pg_locks where relation = 'library_counts'::regclass and not granted)"
+            )
+        )
+        assert (await served.client.post("/libraries/keep/restore")).status_code == 303
+    assert "Restore Keep" in (await before).text
+    assert "Restore Keep" not in (await served.client.get("/trash")).text
 
 
 async def test_the_whole_trash_is_emptied_at_once(served: Served, browser: Browser, tmp_path: Path) -> None:

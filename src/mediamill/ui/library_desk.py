@@ -29,6 +29,7 @@ class LibraryDesk:
         self._database = database
         self._kept: dict[bool, tuple[float, list[dict[str, Any]]]] = {}
         self._counting = asyncio.Lock()
+        self._changes = 0
 
     async def list(self, *, trash: bool = False) -> list[dict[str, Any]]:
         """Those that are there, or those in the trash."""
@@ -36,11 +37,12 @@ class LibraryDesk:
             until, found = self._kept.get(trash, (0.0, []))
             if time.monotonic() < until:
                 return found
-            began = time.monotonic()
+            began, changes = time.monotonic(), self._changes
             async with self._database.connection() as connection:
                 found = [_with_groups(one) for one in await list_libraries(connection, trash=trash)]
             now = time.monotonic()
-            self._kept[trash] = (now + KEEP_FACTOR * (now - began), found)
+            if changes == self._changes:  # else what was counted is of the time before
+                self._kept[trash] = (now + KEEP_FACTOR * (now - began), found)
             return found
 
     async def find(self, slug: str) -> dict[str, Any]:
@@ -56,6 +58,7 @@ class LibraryDesk:
     def forget(self) -> None:
         """Somebody changed something here: count anew for the next who looks."""
         self._kept.clear()
+        self._changes += 1
 
 
 def _with_groups(library: dict[str, Any]) -> dict[str, Any]:
