@@ -16,20 +16,24 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class Wire:
-    """`commits_to_lose`: that many commits never reach the server; `answers_to_lose`: reach it, but nobody hears."""
+    """`commits_to_lose`: that many commits never reach the server; `answers_to_lose`: reach it, but nobody hears.
+
+    With `stays_down`, nobody gets through after the first that is lost.
+    """
 
     server_url: str
     url: str
     commits_to_lose: int = 0
     answers_to_lose: int = 0
+    stays_down: bool = False
     is_down: bool = False
     cuts: int = 0
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
-    def cut(self) -> None:
+    def cut(self, but: asyncio.StreamWriter | None = None) -> None:
         """Every connection ends, and nobody gets through."""
         self.is_down = True
-        for writer in list(self._open):
+        for writer in self._open - {but}:
             writer.transport.abort()
 
     def mend(self) -> None:
@@ -59,11 +63,11 @@ class Wire:
         while chunk := await reader.read(65536):
             if COMMIT in chunk and self.commits_to_lose:
                 self.commits_to_lose -= 1
-                self.cuts += 1
+                self._note_loss(server)
                 return
             if COMMIT in chunk and self.answers_to_lose:
                 self.answers_to_lose -= 1
-                self.cuts += 1
+                self._note_loss(server)
                 client.transport.abort()
                 server[1].write(chunk)
                 await server[1].drain()
@@ -71,6 +75,11 @@ class Wire:
                 return
             server[1].write(chunk)
             await server[1].drain()
+
+    def _note_loss(self, server: Streams) -> None:
+        self.cuts += 1
+        if self.stays_down:
+            self.cut(but=server[1])
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
