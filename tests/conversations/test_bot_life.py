@@ -299,6 +299,8 @@ async def test_a_bot_stops_while_the_database_is_away_and_loses_nothing(ground: 
             await keeper.stop_all()
         await far.close()
     assert await ground.stored() == []
+    # The server notices a moment later that whoever had the bot is gone.
+    await ground.until_row("select not exists (select from pg_locks where locktype = 'advisory')")
     again = ground.keeper()
     await again.keep_once()
     await ground.until_stored("hello", "You said: hello")

@@ -168,6 +168,38 @@ async def test_of_fifty_at_once_in_two_lives_one_is_taken(ground: Ground, guid: 
     assert await ground.one("select count(*) from jobs") == (1 if guid else 0)
 
 
+# Whoever records a message waits half way, where others see its id already and its provider's id not yet.
+HALF_WAY = """
+    create function wait_half_way(text) returns text immutable language plpgsql as
+        'begin perform pg_advisory_xact_lock_shared(7); return $1; end';
+    create index half_way on arrivals (wait_half_way(provider_message_id));
+    alter table arrivals drop constraint arrivals_pkey,
+        add primary key (bot_id, provider_name, correspondent_id, provider_message_id);
+"""
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("guid", [None, "guid-1"])
+async def test_of_two_that_meet_at_the_id_one_is_taken_and_the_other_came_before(
+    ground: Ground, guid: str | None
+) -> None:
+    await ground.create()
+    more = {"media_processing_id": guid, "mime_type": "audio/ogg"} if guid else {}
+    async with ground.database.transaction() as blocker:
+        await blocker.execute(HALF_WAY)
+    async with ground.database.transaction() as blocker:
+        await blocker.execute("select pg_advisory_xact_lock(7)")
+        coming = [
+            asyncio.create_task(say(manager(ground), "hello", provider_message_id="p-1", **more))
+            for _ in "ab"
+        ]
+        await ground.until_row("select count(*) = 2 from pg_locks where not granted")
+    taken = await asyncio.gather(*coming)
+    assert sorted(message is None for message in taken) == [False, True]
+    assert await ground.one("select count(*) from arrivals") == 1
+    assert await ground.one("select count(*) from jobs") == (1 if guid else 0)
+
+
 @pytest.mark.spec("C2")
 async def test_the_same_provider_id_of_another_correspondent_is_another_message(ground: Ground) -> None:
     _, queues = await ground.run()

@@ -41,6 +41,7 @@ async def test_with_the_bot_its_entries_go(ground: Ground) -> None:
     await send_media(queues, "g-1", caption="listen")
     await ground.finish(*await ground.claim(), text="the harbour is frozen")
     await keeper.deliver_once()
+    await ground.until_stored("listen\n\nthe harbour is frozen")  # else the two may wait for each other
     async with ground.database.transaction() as connection:
         await connection.execute("update bots set running = false")
         await delete_bot(connection, "bot")

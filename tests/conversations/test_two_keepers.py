@@ -10,8 +10,9 @@ from mediamill.conversations.keeper import BotNotRunningError
 from tests.conversations.conftest import Ground, say, send_media
 from tests.conversations.test_bot_life import placeholders, queues_of
 
+# Waits until they are gone: a session is told its end before its locks are free.
 LOCKERS = """
-    select count(pg_terminate_backend(pid)) from pg_stat_activity
+    select count(pg_terminate_backend(pid, 60000)) from pg_stat_activity
     where application_name = 'mediamill bots' and datname = current_database()
 """
 

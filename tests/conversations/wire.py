@@ -29,11 +29,12 @@ class Wire:
     is_down: bool = False
     cuts: int = 0
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _deaf: set[asyncio.StreamWriter] = field(default_factory=set)
 
-    def cut(self, but: asyncio.StreamWriter | None = None) -> None:
+    def cut(self) -> None:
         """Every connection ends, and nobody gets through."""
         self.is_down = True
-        for writer in self._open - {but}:
+        for writer in self._open:
             writer.transport.abort()
 
     def mend(self) -> None:
@@ -46,47 +47,49 @@ class Wire:
         server = await _connect(self.server_url)
         self._open |= {writer, server[1]}
         try:
-            with contextlib.suppress(ConnectionError):
-                await asyncio.wait(
-                    [
-                        asyncio.create_task(self._ask(reader, server, writer)),
-                        asyncio.create_task(_copy(server[0], writer)),
-                    ],
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+            if self.is_down:  # it was cut while this one was on its way
+                return
+            await asyncio.wait(
+                [
+                    asyncio.create_task(self._ask(reader, server[1], writer)),
+                    asyncio.create_task(self._answer(server[0], writer)),
+                ],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
         finally:
             self._open -= {writer, server[1]}
+            self._deaf.discard(writer)
             writer.transport.abort()
             server[1].close()
 
-    async def _ask(self, reader: asyncio.StreamReader, server: Streams, client: asyncio.StreamWriter) -> None:
-        while chunk := await reader.read(65536):
-            if COMMIT in chunk and self.commits_to_lose:
-                self.commits_to_lose -= 1
-                self._note_loss(server)
-                return
-            if COMMIT in chunk and self.answers_to_lose:
-                self.answers_to_lose -= 1
-                self._note_loss(server)
-                client.transport.abort()
-                server[1].write(chunk)
-                await server[1].drain()
-                await server[0].read(1)  # it has answered, so it has committed
-                return
-            server[1].write(chunk)
-            await server[1].drain()
+    async def _ask(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, client: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(65536):
+                if COMMIT in chunk and self.commits_to_lose:
+                    self.commits_to_lose -= 1
+                    self._note_loss()
+                    return
+                if COMMIT in chunk and self.answers_to_lose:
+                    self.answers_to_lose -= 1
+                    self._deaf.add(client)
+                server.write(chunk)
+                await server.drain()
 
-    def _note_loss(self, server: Streams) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(65536):
+                if client in self._deaf:  # the server has answered, so it has committed
+                    self._note_loss()
+                    return
+                client.write(chunk)
+                await client.drain()
+
+    def _note_loss(self) -> None:
         self.cuts += 1
         if self.stays_down:
-            self.cut(but=server[1])
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while not writer.transport.is_closing() and (chunk := await reader.read(65536)):
-        if not writer.transport.is_closing():
-            writer.write(chunk)
-            await writer.drain()
+            self.cut()
 
 
 async def _connect(url: str) -> Streams:

@@ -62,7 +62,11 @@ class DatabaseRecords:
                 return await self._accept(connection, correspondent_id, message, media, sent)
 
         try:
-            return await _insist(ask)
+            try:
+                return await _insist(ask)
+            except asyncpg.UniqueViolationError:
+                # Two that bring the same message at once may meet at its id: now the first is found.
+                return await _insist(ask)
         except asyncpg.UniqueViolationError as error:
             if error.constraint_name == "arrivals_guid":
                 raise BadGuidError("this media_processing_id belongs to another message") from error
