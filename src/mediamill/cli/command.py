@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -122,11 +123,17 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+@cache
+def _read_commands() -> Any:
+    """Reading what all of them take is longer work than most of them do: once is enough for many command lines."""
+    return typer.main.get_command(build_app())
+
+
 def run(arguments: list[str]) -> int:
     """Run one command line; the exit code. Errors are told on stderr."""
     note_arguments(arguments)
     try:
-        code = build_app()(arguments, prog_name="mediamill", standalone_mode=False)
+        code = _read_commands()(arguments, prog_name="mediamill", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
