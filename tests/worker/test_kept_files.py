@@ -45,11 +45,15 @@ async def result_of(ground: Ground, id_: int) -> dict[str, Any]:
 
 
 @pytest.mark.spec("V6", "E4")
-async def test_what_a_killed_attempt_had_finished_is_found_by_the_next(keeping: Ground) -> None:
+async def test_what_a_killed_attempt_had_finished_is_found_by_the_next(
+    keeping: Ground, tmp_path: Path
+) -> None:
     async with keeping.working():
-        id_ = await add(keeping, times=5, die_after=3, seconds=0.2)
+        id_ = await add(keeping, times=5, die_after=3, gate=str(tmp_path))
+        await keeping.until_sql("select count(*) = 3 from kept_files")
+        (tmp_path / "die").touch()
         result = await result_of(keeping, id_)
-    assert result["found"][:2] == ["part-000.txt", "part-001.txt"]
+    assert result["found"] == ["part-000.txt", "part-001.txt", "part-002.txt"]
     assert sorted(result["found"] + result["made"]) == [f"part-{index:03}.txt" for index in range(5)]
     async with keeping.database.connection() as connection:
         kept = await list_kept(connection, keeping.folder, id_)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -94,7 +96,7 @@ async def test_a_segfault_and_a_memory_eater_fail_alone_while_their_neighbour_co
 
 @pytest.mark.spec("E3", "E4")
 async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground) -> None:
-    await ground.pool(lease_seconds=3)
+    await ground.pool(lease_seconds=10)  # there is time for a busy machine between an extension and the end
     seen: list[datetime.datetime] = []
     sql = "select lease_expires_at, lease_expires_at > now() as held, token from jobs where id = $1"
     async with ground.working() as worker:
@@ -108,7 +110,8 @@ async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground)
             assert now["token"] == first["token"]
             if now["lease_expires_at"] not in seen:
                 seen.append(now["lease_expires_at"])
-            return len(seen) > 5  # longer than the lease
+            later = seen[-1] - first["lease_expires_at"]
+            return bool(later > datetime.timedelta(seconds=10))  # longer than it was
 
         await wait_until(extended_often)
         ground.stage.release(long)
@@ -117,20 +120,25 @@ async def test_the_lease_of_a_long_job_is_extended_while_it_runs(ground: Ground)
             "select attempts, worker_id, worker_name from finished_jobs where id = $1", long
         )
     assert seen == sorted(seen)
-    assert seen[-1] - first["lease_expires_at"] > datetime.timedelta(seconds=3)
+    assert len(seen) > 3
     assert done == {"attempts": 1, "worker_id": worker.id, "worker_name": "a"}
 
 
 @pytest.mark.spec("E4")
-async def test_progress_of_a_child_reaches_the_row_and_the_events(ground: Ground) -> None:
+async def test_progress_of_a_child_reaches_the_row_and_the_events(ground: Ground, tmp_path: Path) -> None:
     await ground.pool("children", **CHILDREN)
     async with ground.working():
-        told = await ground.add("stage.child", do="report", times=4, seconds=1, subject_id="video 7")
-        await ground.until_sql(
-            "select step = 'step 2' and percent = 50 and parts = '{\"n\": 2}' and checkpoint = '{\"n\": 2}' "
-            "from jobs where id = $1",
-            told,
-        )
+        told = await ground.add("stage.child", do="report", times=4, gate=str(tmp_path), subject_id="video 7")
+        for number in range(1, 5):
+            await ground.until_sql(
+                "select step = $2 and percent = $3::integer * 25 and parts = $4::jsonb and checkpoint = $4::jsonb "
+                "from jobs where id = $1",
+                told,
+                f"step {number}",
+                number,
+                json.dumps({"n": number}),
+            )
+            (tmp_path / str(number)).touch()
         await ground.until(told, "finished")
     steps = await ground.one(
         "select array_agg(data ->> 'step' order by id) from events where topic = 'job.progress' and subject = 'video 7'"
@@ -139,15 +147,22 @@ async def test_progress_of_a_child_reaches_the_row_and_the_events(ground: Ground
 
 
 async def _take_over(ground: Ground, id_: int) -> Any:
-    """As recovery and another worker would, if this one were believed dead."""
+    """As recovery and another worker would, if this one were believed dead.
+
+    The other is a remote one: it has no session whose absence would be noticed after some seconds.
+    """
     async with ground.database.connection() as connection:
-        other = Claimer(await register_worker(connection, name="other"), "other", ground.engine.kinds)
+        id_of_other = await register_worker(connection, name="other", type_="remote")
+        other = Claimer(id_of_other, "other", ground.engine.kinds)
         pools = {pool.name: pool for pool in await list_pools(connection)}
         name = await connection.fetchval(
             "update jobs set state = 'queued', lease_expires_at = null, claimed_at = null where id = $1 returning pool",
             id_,
         )
         (claimed,) = await other.claim_jobs(connection, pools[name], 1)
+        await connection.execute(
+            "update jobs set lease_expires_at = now() + interval '1 hour' where id = $1", id_
+        )
     assert claimed.id == id_
     return claimed
 

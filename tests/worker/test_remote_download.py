@@ -6,9 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from mediamill.db.connection import Database
@@ -135,14 +138,23 @@ async def test_leftovers_go_when_they_are_old_and_nobody_holds_them(ground: Grou
 
 
 @pytest.mark.spec("E5")
-async def test_a_claim_that_is_lost_meanwhile_ends_the_download(ground: Ground) -> None:
+async def test_a_claim_that_is_lost_meanwhile_ends_the_download(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = ground.link.stream
+
+    @asynccontextmanager
+    async def stream_and_lose(*words: Any, **more: Any) -> AsyncIterator[httpx.Response]:
+        if ground.parts():  # not the first try
+            await ground.served.run("update jobs set state = 'queued'")
+        async with stream(*words, **more) as answer:
+            yield answer
+
+    monkeypatch.setattr(ground.link, "stream", stream_and_lose)
     ground.gate.break_after = MEGABYTE
     downloads = ground.downloads()
-    fetching = asyncio.create_task(downloads.fetch(ground.job))
-    await ground.until_part(MEGABYTE // 2)
-    await ground.served.run("update jobs set state = 'queued'")
     with pytest.raises(ClaimLostError):
-        await asyncio.wait_for(fetching, 60)
+        await asyncio.wait_for(downloads.fetch(ground.job), 60)
     downloads.keep_only(set())
     assert ground.parts() == []
 

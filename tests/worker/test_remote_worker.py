@@ -16,7 +16,7 @@ from tests.api.remote_worker import register, shown
 from tests.api.serving import Served, serve
 from tests.conftest import wait_until
 from tests.gate import gate_to
-from tests.worker.remote_working import far_worker, result_of, until
+from tests.worker.remote_working import Far, far_worker, result_of, until
 
 
 @pytest.fixture
@@ -78,12 +78,14 @@ async def test_its_input_comes_down_and_what_it_made_goes_up(served: Served, tmp
 async def test_what_an_attempt_kept_before_it_died_is_found_by_the_next(
     served: Served, tmp_path: Path
 ) -> None:
-    payload = {"do": "keep", "times": 5, "die_after": 3, "seconds": 0.2}
+    payload = {"do": "keep", "times": 5, "die_after": 3, "gate": str(tmp_path)}
     async with far_worker(served, tmp_path / "far"):
         job_id = await served.enqueue("scripted.keep", pool="scripted", payload=payload)
+        await until(served, "select count(*) = 3 from kept_files")
+        (tmp_path / "die").touch()
         result = await result_of(served, job_id)
     names = [f"part-{index:03}.txt" for index in range(5)]
-    assert result["found"][:2] == names[:2]
+    assert result["found"] == names[:3]
     assert sorted(result["found"] + result["made"]) == names
     kept = tmp_path / "server" / "kept" / f"{job_id % 1000:03}" / str(job_id)
     assert {path.name: path.read_text() for path in kept.iterdir()} == {name: name for name in names}
@@ -254,12 +256,14 @@ async def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
     await served.run(
         "update pools set concurrency = 1 where name = 'scripted'"
     )  # so that no claim is on its way
-    async with gate_to(served.url) as gate, far_worker(served, tmp_path / "far", url=gate.url):
-        first = await served.enqueue(payload={"do": "sleep", "seconds": 1, "result": {"n": 1}})
-        await until(served, "select true from jobs where state = 'running'")
+    async with gate_to(served.url) as gate, far_worker(served, tmp_path / "far", url=gate.url) as far:
+        payload = {"do": "report", "times": 1, "gate": str(tmp_path), "result": {"n": 1}}
+        first = await served.enqueue(payload=payload)
+        await running(served, first, "step 1")
         await gate.shut()
         second = await served.enqueue(payload={"do": "succeed", "result": {"n": 2}})
-        await until_due(served, first)
+        (tmp_path / "1").touch()
+        await until_ended(far)
         async with serve(database, tmp_path / "server", heartbeat_seconds=1) as restarted:
             gate.target = restarted.url
             await gate.open()
@@ -269,11 +273,13 @@ async def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
             await gate.shut()
 
 
-async def until_due(served: Served, job_id: int) -> None:
-    """The time that the job takes is over, and its worker cannot say so."""
-    await until(
-        served, "select clock_timestamp() > claimed_at + interval '2 seconds' from jobs where id = $1", job_id
-    )
+async def until_ended(far: Far) -> None:
+    """The job has ended, and its worker cannot say so."""
+
+    async def untold() -> bool:
+        return far.worker._lanes["scripted"].settler.waiting == 1
+
+    await wait_until(untold)
 
 
 @pytest.mark.spec("E9")

@@ -28,6 +28,7 @@ from tests.worker.harness import (
     LIMIT_SECONDS,
     SHORT,
     Reports,
+    age,
     do,
     everything_in,
     folders,
@@ -141,15 +142,16 @@ async def test_an_error_text_that_utf8_or_postgresql_cannot_hold_still_arrives(t
 async def test_a_processor_that_hangs_is_killed_at_its_limit_and_the_slot_is_back(
     tmp_path: Path, how: str
 ) -> None:
-    reports = Reports()
-    async with opened(tmp_path, SHORT) as sandbox:
+    async with opened(tmp_path) as sandbox:
+        pid = await pid_of(sandbox)
+        sandbox.limits = SHORT
         given = SandboxJob(payload={"do": "hang", "how": how, "files": {"half.bin": "x"}})
         async with asyncio.timeout(LIMIT_SECONDS):
             with pytest.raises(ProcessorTimeoutError, match="within 2 s") as caught:
-                await sandbox.run(given, reports)
+                await sandbox.run(given)
             sandbox.limits = GENEROUS
             assert await do(sandbox, result={"n": 1}) == {"n": 1}
-        await wait_until(lambda: not is_running(int((reports[0].parts or {})["pid"])), "the child is dead")
+        await wait_until(lambda: not is_running(pid), "the child is dead")
         assert folders(tmp_path) == []
     assert isinstance(caught.value, RetryLaterError)
 
@@ -158,22 +160,26 @@ async def test_a_processor_that_hangs_is_killed_at_its_limit_and_the_slot_is_bac
 @pytest.mark.parametrize("new_session", [False, True])
 async def test_what_a_hanging_processor_started_is_killed_with_it(tmp_path: Path, new_session: bool) -> None:
     reports = Reports()
-    async with opened(tmp_path, SHORT) as sandbox:
+    async with opened(tmp_path) as sandbox:
         given = SandboxJob(payload={"do": "spawn_and_hang", "new_session": new_session})
         run = asyncio.create_task(sandbox.run(given, reports))
         grandchild = await reports.part("grandchild")
         assert is_running(grandchild)
+        age(sandbox, GENEROUS.timeout_seconds)
         with pytest.raises(ProcessorTimeoutError):
             await run
         await wait_until(lambda: not is_running(grandchild), "the grandchild is dead")
 
 
 async def test_a_segfault_fails_its_own_job_while_the_neighbour_goes_on(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=2) as sandbox:
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    async with opened(tmp_path / "scratch", size=2) as sandbox:
         reports = Reports()
         neighbour = asyncio.create_task(
             sandbox.run(
-                SandboxJob(payload={"do": "report", "times": 2, "seconds": 2, "result": {"n": 7}}), reports
+                SandboxJob(payload={"do": "report", "times": 1, "gate": str(gate), "result": {"n": 7}}),
+                reports,
             )
         )
         await reports.part("n")
@@ -181,6 +187,7 @@ async def test_a_segfault_fails_its_own_job_while_the_neighbour_goes_on(tmp_path
             await do(sandbox, "segfault")
         assert "_segfault" in (caught.value.traceback or "")  # where it happened, from faulthandler
         assert not neighbour.done()
+        (gate / "1").touch()
         assert (await neighbour).result == {"n": 7}
         assert await do(sandbox, result={"n": 8}) == {"n": 8}
 

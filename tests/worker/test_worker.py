@@ -35,7 +35,7 @@ async def test_concurrency_follows_the_pool_up_and_down_while_jobs_run(ground: G
     async with ground.working() as worker:
         await ground.until_running(1)
         await ground.pool(concurrency=3)
-        await ground.until_running(3)
+        await ground.until_so_many_begun(3)
         await ground.pool(concurrency=1)
         await ground.until_in_force(worker, concurrency=1)
         ground.stage.release(*ground.stage.begun)
@@ -50,7 +50,7 @@ async def test_a_pool_that_shrinks_and_grows_again_in_one_breath_keeps_its_slots
     await ground.pool(concurrency=3)
     await ground.add(wait=True, copies=9)
     async with ground.working():
-        await ground.until_running(3)
+        await ground.until_so_many_begun(3)
         await ground.pool(concurrency=1)
         await ground.pool(concurrency=3)
         await ground.pool(timeout_seconds=59)
@@ -61,12 +61,12 @@ async def test_a_pool_that_shrinks_and_grows_again_in_one_breath_keeps_its_slots
 
 @pytest.mark.spec("E10", "E16")
 async def test_a_new_time_limit_holds_for_what_starts_after_it(ground: Ground) -> None:
-    async with ground.working():
-        old, other = await ground.add(wait=True), await ground.add(wait=True)
+    async with ground.working() as worker:
+        old = await ground.add(wait=True)
         await ground.until_begun(old)
-        await ground.pool(timeout_seconds=1, concurrency=2)
-        await ground.until_begun(other)  # the edit is in force
-        ground.stage.release(old, other)
+        await ground.pool(timeout_seconds=1)
+        await ground.until_in_force(worker, timeout_seconds=1)
+        ground.stage.release(old)
         await ground.until(old, "finished")
         new = await ground.add(hang=9, max_attempts=1)
         await ground.until(new, "dead")
@@ -170,13 +170,14 @@ async def test_a_paused_worker_finishes_its_job_and_claims_no_more_until_it_resu
 @pytest.mark.spec("E22")
 async def test_jobs_claimed_ahead_go_back_when_the_worker_pauses(ground: Ground) -> None:
     await ground.pool(concurrency=2)
-    await ground.add(copies=900, seconds=0.005)
+    await ground.add(copies=900, seconds=0.02)
     async with ground.working() as worker:
         await ground.until_sql("select count(*) > 60 from finished_jobs")
         await ground.tell(worker, Command.PAUSE)
         await ground.until_sql("select state = 'paused' from workers where id = $1", worker.id)
         await ground.until_running(0)
         assert await ground.one("select count(*) > 0 and max(attempts) = 0 from jobs"), "nothing was left"
+        await ground.one("update jobs set payload = '{}'")
         await ground.tell(worker, Command.RESUME)
         await ground.until_sql("select count(*) = 900 from finished_jobs")
     assert await ground.one("select max(attempts) from finished_jobs") == 1
@@ -185,16 +186,17 @@ async def test_jobs_claimed_ahead_go_back_when_the_worker_pauses(ground: Ground)
 
 @pytest.mark.spec("E14")
 async def test_what_was_claimed_ahead_goes_to_others_when_a_long_job_takes_the_slot(ground: Ground) -> None:
+    await ground.pool(timeout_seconds=600)
     await ground.add(copies=300, seconds=0.002)
     long = await ground.add(wait=True)
     last = await ground.add(copies=20)
     async with ground.working():
         await ground.until_begun(long)
         assert last not in ground.stage.begun
-        async with ground.working("b"):
-            await ground.until(last, "finished")
+        async with ground.working("b"):  # it may end the last before the first of the claimed come back
+            await ground.until_sql("select count(*) = 320 from finished_jobs")
         assert await ground.state(long) == "running"
-        await ground.until_sql("select count(*) = 320 and max(attempts) = 1 from finished_jobs")
+        assert await ground.one("select max(attempts) from finished_jobs") == 1
 
 
 @pytest.mark.spec("E21")
@@ -357,10 +359,11 @@ async def test_a_worker_whose_listening_session_is_cut_again_and_again_still_wor
         jobs = [await ground.add(seconds=0.2) for _ in range(8)]
         for job in jobs:
             await ground.until(job, "finished")
+        while cuts <= 3:  # a busy machine takes its time to connect again
+            await ground.until(await ground.add(), "finished")
         cutting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await cutting
-    assert cuts > 3
     assert await ground.one("select max(attempts) from finished_jobs") == 1
 
 

@@ -139,6 +139,14 @@ class Ground:
 
         await wait_until(begun)
 
+    async def until_so_many_begun(self, count: int) -> None:
+        """Their handlers are there, not only their claims."""
+
+        async def begun() -> bool:
+            return len(self.stage.begun) == count
+
+        await wait_until(begun)
+
     async def pool(self, name: str = "default", drop: Sequence[str] = (), **changes: Any) -> None:
         async with self.database.transaction() as connection:
             await set_pools(connection, [{"name": name, **changes}], ["scripted"], drop=drop)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from mediamill.errors import GiveUpError, RetryLaterError
@@ -140,12 +141,19 @@ def _spawn_and_hang(given: ProcessorInput) -> NoReturn:
 
 
 def _report(given: ProcessorInput) -> Extra:
-    """Reports `times` times, `seconds` apart, with a checkpoint that counts."""
+    """Reports `times` times, `seconds` apart, with a checkpoint that counts. After each it waits at its `gate`."""
     times = given.payload.get("times", 3)
     for n in range(1, times + 1):
         given.report(f"step {n}", 100 * n / times, {"n": n}, checkpoint={"n": n})
         time.sleep(given.payload.get("seconds", 0))
+        _wait_at_gate(given, str(n))
     return None
+
+
+def _wait_at_gate(given: ProcessorInput, name: str) -> None:
+    """Until there is a file of that name in the folder `gate`, if there is such a folder."""
+    while (gate := given.payload.get("gate")) and not Path(gate, name).exists():
+        time.sleep(0.02)
 
 
 def _haunt(given: ProcessorInput) -> Extra:
@@ -190,13 +198,16 @@ def _text(given: ProcessorInput) -> str:
 
 
 def _keep(given: ProcessorInput) -> Extra:
-    """Keeps `times` files that are not kept yet; `die_after` so many of them, in the first attempt, it is killed."""
+    """Keeps `times` files that are not kept yet; `die_after` so many of them, in the first attempt, it is killed.
+
+    Before that it waits at its `gate` for a file named die.
+    """
     names = [f"part-{index:03}.txt" for index in range(given.payload.get("times", 3))]
     made = [name for name in names if name not in given.kept]
     for count, name in enumerate(made):
         if given.attempt == 1 and count == given.payload.get("die_after"):
             given.report("dying")
-            time.sleep(given.payload.get("seconds", 0))
+            _wait_at_gate(given, "die")
             os.kill(os.getpid(), signal.SIGKILL)
         (given.folder / name).write_text(given.payload.get("text", name))
         given.keep(name, name, {"count": count})
