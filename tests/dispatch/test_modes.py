@@ -9,7 +9,7 @@ import pytest
 from mediamill.dispatch.choose import Dispatch
 from tests.conftest import wait_until
 from tests.dispatch.redis_server import RedisServer, redis_server
-from tests.dispatch.working import listens_for_jobs, until_flowing, until_idle, woken_by
+from tests.dispatch.working import listens_for_jobs, until_deaf, until_flowing, until_idle, woken_by
 from tests.worker.working import Ground, ground
 
 __all__ = ["ground", "redis_server"]
@@ -34,7 +34,7 @@ async def test_redis_wakes_a_worker_that_does_not_listen_to_the_database(
         for _ in range(5):
             await ground.until(await ground.add(), "finished")
         assert dispatch.link.counts["hints_heard"] > 0
-        assert not listens_for_jobs(worker)
+        await until_deaf(worker)
 
 
 @pytest.mark.spec("E30-redis")
@@ -52,7 +52,7 @@ async def test_one_hint_wakes_as_many_workers_as_a_burst_needs(
         for worker in (a, b, c, d):
             await until_idle(worker)
         await ground.add(wait=True, copies=4)  # one transaction, one notification
-        await ground.until_running(4)
+        await ground.until_so_many_begun(4)
         assert await ground.one("select count(distinct worker_name) from jobs where state = 'running'") == 4
         ground.stage.release(*ground.stage.begun)
         await ground.until_sql("select count(*) = 4 from finished_jobs")
@@ -84,7 +84,7 @@ async def test_a_busy_worker_leaves_hints_to_those_who_have_time(
         await until_flowing(busy)
         await until_idle(first)
         await ground.add(wait=True)
-        await ground.until_running(1)
+        await ground.until_so_many_begun(1)
         async with woken_by(ground, free, "free") as second:
             await until_idle(second)
             for _ in range(5):
@@ -141,6 +141,6 @@ async def test_hybrid_listens_to_the_database_while_redis_is_away_and_no_longer_
         await redis_server.started()
         await until_flowing(dispatch)
         await until_idle(worker)
-        assert not listens_for_jobs(worker)
+        await until_deaf(worker)
         await ground.until(await ground.add(), "finished")
     assert dispatch.link.breaker.opened >= 1

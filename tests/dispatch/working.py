@@ -61,6 +61,15 @@ async def until_idle(worker: Worker, pool: str = "default") -> None:
     await wait_until(idle)
 
 
+async def until_deaf(worker: Worker) -> None:
+    """To what the database tells of jobs: Redis tells of them, again if it was taken for gone meanwhile."""
+
+    async def deaf() -> bool:
+        return not listens_for_jobs(worker)
+
+    await wait_until(deaf)
+
+
 def listens_for_jobs(worker: Worker) -> bool:
     """To the database, that is."""
     home = worker._home
