@@ -174,10 +174,15 @@ def test_every_byte_that_came_before_the_line_broke_is_there(runner: asyncio.Run
 
 
 def test_a_sender_who_stops_is_told_so(runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "STALL_SECONDS", 0.3)
-
     async def story(taker: Taker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(request(len(LONG)) + LONG[:3_000_000])
+        writer.write(request(len(LONG)) + LONG[:2_999_999])
+
+        async def came() -> bool:
+            return len(taker.received) == 2_999_999
+
+        await wait_until(came)
+        monkeypatch.setattr(inbox, "STALL_SECONDS", 0.3)
+        writer.write(LONG[2_999_999:3_000_000])  # what is waited for with the new limit comes after this
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         assert head.split()[1] == "408"
         assert "connection: close" in head

@@ -31,11 +31,16 @@ from tests import ports
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-# A process that uses the server until its input ends; with "fork" it leaves a child that lives just as long.
+# A process that uses the server until its input ends; with "fork" it leaves a child that lives just as long, with
+# "stuck" it does not get beyond initdb.
 USER = """
 import os, sys
 from pathlib import Path
+from mediamill.db import cluster
 from mediamill.db.embedded import EmbeddedServer
+if "stuck" in sys.argv:
+    run_tool = cluster.run_tool
+    cluster.run_tool = lambda *words, **more: (run_tool(*words, **more), sys.stdin.read())
 use = EmbeddedServer(Path(sys.argv[1])).start()
 if "fork" in sys.argv and os.fork() == 0:
     sys.stdin.read()
@@ -216,23 +221,30 @@ def test_a_server_whose_users_were_all_killed_is_found_again(used_data: Path) ->
     assert postmaster_pid(used_data) is None
 
 
+# It looks at nothing else, so that it does not see that its server is gone.
+BUSY_UNTIL_TOLD = "DO $$ BEGIN WHILE (pg_stat_file('go_on', true)).size IS NULL LOOP END LOOP; END $$"
+
+
 async def test_after_kill_9_of_the_server_with_a_busy_backend_the_rows_are_there(used_data: Path) -> None:
     use = EmbeddedServer(used_data).start()
     await fetch(use.url, "CREATE TABLE IF NOT EXISTS late (value int)")
     busy = await asyncpg.connect(use.url)
     backend = await busy.fetchval("SELECT pg_backend_pid()")
     await busy.execute("INSERT INTO late VALUES (1)")
-    query = asyncio.ensure_future(busy.fetchval("SELECT sum(i) FROM generate_series(1, 12000000) AS i"))
+    go_on = used_data / "postgres" / "go_on"
+    query = asyncio.ensure_future(busy.execute(BUSY_UNTIL_TOLD))
     await asyncio.sleep(0)  # lets the query leave
     server = postmaster_pid(used_data)
     assert server is not None
     await wait_until_busy(use.url, backend)
     os.kill(server, signal.SIGKILL)
     eventually(lambda: postmaster_pid(used_data) is None)
-    left_behind = runs(backend)
+    assert runs(backend), "the backend must outlive its server, or this test shows nothing"
 
-    again = await asyncio.to_thread(EmbeddedServer(used_data).start)
-    assert left_behind, "the backend must outlive its server, or this test shows nothing"
+    starting = asyncio.create_task(asyncio.to_thread(EmbeddedServer(used_data).start))
+    go_on.touch()
+    again = await starting
+    go_on.unlink()
     assert not runs(backend)
     assert postmaster_pid(used_data) != server
     assert await fetch(again.url, "SELECT value FROM late") == 1
@@ -274,7 +286,7 @@ def test_after_an_immediate_stop_the_next_start_recovers_what_was_committed(used
 
 
 def test_kill_9_in_the_middle_of_initdb_leaves_nothing_that_is_used(data: Path) -> None:
-    user = run_user(data)
+    user = run_user(data, "stuck")
     eventually(lambda: bool(list(data.glob("postgres.new-*/global/*"))))
     user.kill()
     user.communicate()
