@@ -17,6 +17,8 @@ from mediamill.engine import settle
 from mediamill.intake import add, jobs, projects, sweep, watch
 from mediamill.intake.receive import Arrived
 from mediamill.worker import source
+from mediamill.worker.remote_source import RemoteSource
+from mediamill.worker.reporting import Reporter
 from mediamill.worker.run import Runner
 from mediamill.worker.source import LocalSource
 
@@ -65,6 +67,20 @@ def _has_answer(*_: Any, checkpoint: Any = None, **__: Any) -> bool:
     return isinstance(checkpoint, dict) and "answer" in checkpoint
 
 
+def when_a_page_is_kept(owner: Any) -> Callable[[], None]:
+    """The first of several, however many have been read meanwhile."""
+
+    def prepare() -> None:
+        setattr(Reporter, "_can_merge", lambda *_: False)
+        after(owner, "report", _has_pages)()
+
+    return prepare
+
+
+def _has_pages(*_: Any, checkpoint: Any = None, **__: Any) -> bool:
+    return isinstance(checkpoint, dict) and "scanned_pages" in checkpoint
+
+
 def _is_of(folder: str) -> Callable[..., bool]:
     return lambda path, **_: "intake" in path.parts and folder in path.parts
 
@@ -89,6 +105,7 @@ WORK = {
     "within_the_settling": after(settle, "_finish"),
     "when_it_is_settled": after(LocalSource, "finish"),
 }
+SCAN = {"here": when_a_page_is_kept(LocalSource), "far_away": when_a_page_is_kept(RemoteSource)}
 DELETION = {
     "before_the_commit": after(projects, "drop_entries_under"),
     "when_it_is_deleted": before(command, "print_json"),
@@ -99,7 +116,7 @@ SWEEP = {
     "of_outputs": half_an_output,
     "of_parts": after(Path, "unlink", _is_of("parts")),
 }
-STEPS = {"upload": UPLOAD, "watch": WATCH, "work": WORK, "deletion": DELETION, "sweep": SWEEP}
+STEPS = {"upload": UPLOAD, "watch": WATCH, "work": WORK, "scan": SCAN, "deletion": DELETION, "sweep": SWEEP}
 
 if __name__ == "__main__":
     STEPS[sys.argv[1]][sys.argv[2]]()

@@ -30,12 +30,14 @@ TWICE = {
 def family(process: Process) -> list[psutil.Process]:
     """The process and all that it started; none of them moves any more, so none is missed."""
     parent = psutil.Process(process.pid)
+    members = [parent]
     parent.suspend()
-    children = parent.children(recursive=True)
-    for child in children:
-        with suppress(psutil.NoSuchProcess):
-            child.suspend()
-    return [parent, *children]
+    while more := [child for child in parent.children(recursive=True) if child not in members]:
+        for child in more:  # each may have started others before it was told to stop
+            with suppress(psutil.NoSuchProcess):
+                child.suspend()
+        members += more
+    return members
 
 
 async def kill_family(process: Process, members: Sequence[psutil.Process] = ()) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -13,6 +14,7 @@ import pytest
 from mediamill.backup.shelf import Shelf
 from tests.backup.ground import FILES, empty_url, files_of, fill, hashes
 from tests.conftest import wait_until
+from tests.crash.intake_order import kill_family
 from tests.crash.processes import Mill, Process, in_thread, mill
 
 __all__ = ["mill"]
@@ -22,6 +24,7 @@ LOADING = """
 select count(*) > 0 from pg_stat_activity
 where datname = current_database() and application_name = 'mediamill restore' and wait_event_type = 'Lock'
 """
+NO_FUNCTIONS = "lock table pg_catalog.pg_proc in share mode"  # they cannot be made meanwhile
 
 
 @pytest.fixture
@@ -32,6 +35,18 @@ async def other(server_url: str, tmp_path: Path) -> AsyncIterator[Mill]:
         other = Mill(tmp_path / "other", url)
         yield other
         other.close()
+
+
+@asynccontextmanager
+async def in_the_way(mill: Mill, statement: str) -> AsyncIterator[None]:
+    """A command that needs what this statement locks does not come to its end meanwhile."""
+    connection = await asyncpg.connect(mill.url)
+    try:
+        await connection.execute("begin")
+        await connection.execute(statement)
+        yield
+    finally:
+        await connection.close()
 
 
 async def stop_when(process: Process, sign: Path, pattern: str) -> None:
@@ -49,10 +64,11 @@ async def test_a_killed_backup_is_none_and_the_next_one_is_whole(mill: Mill, oth
     data, backups = mill.folder / "data", mill.folder / "backups"
     fill(data, {**FILES, **BIG})
     await mill.add("scripted.run", 1, do="nothing")
-    killed = mill.start("backup", backups)
-    await stop_when(killed, backups, "unfinished-*/files/videos/1/source")
-    assert Shelf(backups).whole() == []
-    killed.kill()
+    async with in_the_way(mill, "lock table held_owners"):  # its rows cannot be dumped
+        killed = mill.start("backup", backups)
+        await stop_when(killed, backups, "unfinished-*/files/videos/1/source")
+        assert Shelf(backups).whole() == []
+        await kill_family(killed)
     code, said = await mill.say("backup", "verify", backups)
     assert (code, "there is no backup in" in said) == (1, True), said
     code, said = await mill.say("backup", backups, "--json")
@@ -72,9 +88,10 @@ async def test_a_restore_killed_among_its_files_keeps_everything_out_and_goes_on
     fill(mill.folder / "data", {**FILES, **BIG})
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    killed = other.start("restore", mill.folder / "backups", "--yes")
-    await stop_when(killed, other.folder / "data", "libraries/*/*/preview.webp")
-    killed.kill()
+    async with in_the_way(other, NO_FUNCTIONS):
+        killed = other.start("restore", mill.folder / "backups", "--yes")
+        await stop_when(killed, other.folder / "data", "libraries/*/*/preview.webp")
+        await kill_family(killed)
     for command in ("up",), ("worker",), ("jobs", "list"):
         code, said = await other.say(*command)
         assert (code, "holds a restore that was cut off" in said, "mediamill restore" in said) == (
@@ -95,16 +112,10 @@ async def test_a_restore_killed_while_it_loads_leaves_an_empty_database_and_goes
     fill(mill.folder / "data")
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    assert other.url is not None
-    watch = await asyncpg.connect(other.url)
-    in_the_way = watch.transaction()
-    await in_the_way.start()
-    await watch.execute("lock table pg_catalog.pg_proc in share mode")  # functions cannot be made meanwhile
-    killed = other.start("restore", mill.folder / "backups", "--yes")
-    await other.until(LOADING)
-    killed.kill()
-    await in_the_way.rollback()
-    await watch.close()
+    async with in_the_way(other, NO_FUNCTIONS):
+        killed = other.start("restore", mill.folder / "backups", "--yes")
+        await other.until(LOADING)
+        killed.kill()
     code, said = await other.say("up")
     assert (code, "holds a restore that was cut off" in said) == (1, True), said
     code, said = await other.say("restore", mill.folder / "backups", "--yes")

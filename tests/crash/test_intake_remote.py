@@ -10,10 +10,10 @@ from mediamill.intake.model import OUTPUTS, blob_path
 from tests.crash.intake_order import assert_in_order, files_below, kill_family
 from tests.crash.processes import Mill, mill
 from tests.crash.shaky_model import invoice
-from tests.crash.test_intake_killed import COMPLETED, SCANS, database, ground, make_scans
+from tests.crash.test_intake_killed import COMPLETED, SCANS, Doomed, database, ground, make_scans
 from tests.intake.played import Ground
 from tests.intake.test_hardening import NEVER_SECONDS, bring_back, hurry, take_away, until
-from tests.stories.test_remote_workers import far, serve
+from tests.stories.test_remote_workers import far, let_leases_end, place, serve
 
 __all__ = ["database", "ground", "mill"]
 
@@ -23,15 +23,15 @@ async def test_a_far_worker_that_is_killed_while_it_reads_scans_is_replaced_by_a
     mill: Mill, ground: Ground
 ) -> None:
     url = await serve(mill)
-    await mill.one("update pools set lease_seconds = 5, stale_seconds = 5 where name = 'intake'")
     file = await ground.add(content=make_scans(mill.folder / "scan.pdf"), name="scan.pdf")
-    _, first = await far(mill, "first", url)
-    await mill.until("select checkpoint -> 'scanned_pages' is not null from jobs where kind = 'file.analyse'")
-    await kill_family(first)
+    doomed = Doomed(await place(mill, "first", url), "scan", "far_away", "worker")
+    mill.processes.append(doomed)
+    assert await doomed.until_gone() == -9, doomed.said
     read = json.loads(
         await ground.one("select checkpoint -> 'scanned_pages' from jobs where kind = 'file.analyse'")
     )
-    assert 0 < len(read) < SCANS, "it was finished before it could be killed"
+    assert len(read) == 1
+    await let_leases_end(mill, "first")
     second, process = await far(mill, "second", url)
     await mill.until(COMPLETED)
     shown = await ground.show(file["id"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
 import numpy as np
-import psutil
 import pytest
 import pyvips
 
@@ -20,7 +19,8 @@ from mediamill.libraries.erase import BATCH
 from mediamill.libraries.trash import remove_library
 from mediamill.staging.kept import sweep_kept
 from tests.conftest import wait_until
-from tests.crash.processes import Mill, Process, mill, until_dead
+from tests.crash.intake_order import kill_family
+from tests.crash.processes import Mill, mill
 from tests.media.clips import encode, pan
 
 __all__ = ["mill"]
@@ -30,16 +30,27 @@ ASSETS = """
 insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at)
 select number, 1, 'image-' || lpad(n::text, 7, '0'), 'image', 0, 1, n, now() from libraries, generate_series(1, $1) n
 """
-
-
-async def kill(process: Process) -> None:
-    """-9 for it and for everything that it started."""
-    family = process.children()
-    process.kill()
-    for child in family:
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
-    await until_dead(*(child.pid for child in family))
+STAGES = (
+    "select count(*) >= 2 from assets where output is not null and type = 'image'",
+    "select count(*) >= 3 from video_scenes",
+    "select count(*) >= 2 from assets where status = 'completed'",
+)
+# Whoever would write more once it is so waits for the lock, which somebody holds.
+LOCK = 20261117
+STOP_WHEN = """
+create or replace function stop_here() returns trigger language plpgsql as $$
+begin
+    if ({stage}) then perform pg_advisory_xact_lock_shared({lock}); end if;
+    return new;
+end $$
+"""
+STOPS = (
+    "create trigger stop_here before insert or update on {table} for each row execute function stop_here()"
+)
+STOPPED = """
+select exists (select from pg_locks where locktype = 'advisory' and objid = $1 and not granted
+    and database = (select oid from pg_database where datname = current_database()))
+"""
 
 
 @asynccontextmanager
@@ -71,6 +82,10 @@ def fill_folder(folder: Path) -> None:
         pixels = np.repeat(np.repeat(random.integers(0, 256, (8, 12, 3), np.uint8), 100, 0), 100, 1)
         pyvips.Image.new_from_array(pixels).jpegsave(str(folder / "2024" / f"{number:02}.jpg"))
     encode(folder / "film.mp4", (picture for seed in range(SCENES) for picture in pan(seed, 4.0)))
+
+
+async def stop_when(mill: Mill, stage: str) -> None:
+    await mill.one(STOP_WHEN.format(stage=stage, lock=LOCK))
 
 
 async def add(database: Database, folder: Path, name: str = "Photos") -> None:
@@ -119,20 +134,22 @@ async def test_a_process_that_is_killed_at_every_stage_ends_with_everything_once
     async with holding(mill, "lock table assets in share mode"):
         scanning = mill.start("scan", "photos")
         await mill.until("select exists (select from pg_locks where not granted)")
-        await kill(scanning)
+        await kill_family(scanning)
     assert await mill.one("select scan_status from libraries") == "scanning"
     await mill.one("update libraries set scan_beat_at = now() - interval '1 hour'")
     assert (await mill.say("scan", "photos"))[0] == 0
     assert await mill.one("select count(*) from assets") == IMAGES + 1
-    for stage in (
-        "select count(*) >= 2 from assets where output is not null and type = 'image'",
-        "select count(*) >= 3 from video_scenes",
-        "select count(*) >= 2 from assets where status = 'completed'",
-    ):
-        working = await mill.started("up", "--workers", "1")
-        await mill.until(stage)
-        await kill(working)
+    await stop_when(mill, "false")
+    for table in ("assets", "video_scenes"):
+        await mill.one(STOPS.format(table=table))
+    for stage in STAGES:
+        await stop_when(mill, stage)
+        async with holding(mill, f"select pg_advisory_xact_lock({LOCK})"):
+            working = await mill.started("up", "--workers", "1")
+            await mill.until(STOPPED, LOCK)
+            await kill_family(working)
         assert await mill.one("select exists (select from assets where status <> 'completed')")
+    await stop_when(mill, "false")
     working = await mill.started("up", "--workers", "1")
     done = "select bool_and(status = 'completed' and job_id is null) from assets"
     await mill.until(done, limit_seconds=240)
@@ -143,7 +160,8 @@ async def test_a_process_that_is_killed_at_every_stage_ends_with_everything_once
     (mill.folder / "again" / "film.mp4").write_bytes((folder / "film.mp4").read_bytes())
     await add(database, mill.folder / "again", "Again")
     assert (await mill.say("scan", "again"))[0] == 0
-    await mill.until(f"select count(*) = {IMAGES + 2} and bool_and(status = 'completed') from assets")
+    again = f"select count(*) = {IMAGES + 2} and bool_and(status = 'completed') from assets"
+    await mill.until(again, limit_seconds=240)
     killed, quiet = await scenes_of(database, "photos"), await scenes_of(database, "again")
     assert killed == quiet
     assert len(killed) >= SCENES
@@ -171,7 +189,7 @@ async def test_a_process_that_is_killed_while_it_empties_the_trash_is_gone_on_wi
             return bool(await mill.one("select count(*) = 1 from assets"))
 
         await wait_until(one_is_left)
-        await kill(erasing)
+        await kill_family(erasing)
     assert await mill.one("select erasing_at is not null from libraries")
     assert (await mill.say("trash", "empty", "--yes"))[0] == 0
     assert await mill.one("select count(*) from libraries") == 0

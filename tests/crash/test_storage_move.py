@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from mediamill.db.connection import Database
 from mediamill.storage.bucket import PIECE_BYTES
 from tests.conftest import wait_until
 from tests.crash.processes import Mill
+from tests.gate import gate_to
 from tests.storage.s3_server import S3Server, bucket, s3_server
 from tests.stories.town import Town
 
@@ -23,12 +24,22 @@ pytestmark = pytest.mark.spec("E23")
 SMALL = 1500
 
 
+# The database has done all that a killed command told it.
+NO_COMMAND = """
+select not exists (
+    select from pg_stat_activity where datname = current_database() and application_name = 'mediamill command')
+"""
+
+
 @pytest.fixture
-def mill(new_url: str, tmp_path: Path, s3_server: S3Server, bucket: str) -> Iterator[Mill]:
+async def mill(new_url: str, tmp_path: Path, s3_server: S3Server, bucket: str) -> AsyncIterator[Mill]:
+    """All objects come through this process: while it is held up, nothing is moved."""
     town = Town.of(tmp_path, new_url, s3_server, bucket)
-    yield town.machine("one")
-    town.assert_no_traceback()
-    town.close()
+    async with gate_to(s3_server.url) as gate:
+        town.settings["MEDIAMILL_BUCKET_URL"] = gate.url
+        yield town.machine("one")
+        town.assert_no_traceback()
+        town.close()
 
 
 @pytest.fixture
@@ -77,6 +88,7 @@ async def test_a_move_that_is_killed_in_the_middle_goes_on_in_both_directions(
     moving = mill.start("storage", "move", "bucket")
     await wait_until(some_are_named)
     moving.kill()
+    await mill.until(NO_COMMAND)
     done = await named()
     assert 100 < done < len(before), "it was in the middle"
     code, said = await mill.say("storage", "move", "bucket", "--delete", "--yes", "--json")

@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process, mill
 from tests.namespaces import Namespace, namespaces, skip_unless_possible
-from tests.stories.test_remote_workers import SECRET, far, serve
+from tests.stories.test_remote_workers import SECRET, far, let_leases_end, serve
 from tests.ui.browser import open_browser
 from tests.ui.filming import make_clip
 
@@ -82,7 +82,6 @@ async def test_a_4k_clip_dropped_in_a_browser_is_made_by_two_machines_of_which_o
         "MEDIAMILL_VIDEO_CAPTIONS": "false",
     }
     url = f"http://127.0.0.1:{urlsplit(await serve(mill)).port}"
-    await mill.one("update pools set lease_seconds = 10 where name = 'transcode'")
     workers = {}
     for space, name in zip(spaces, ("attic", "cellar"), strict=True):
         server = url.replace("127.0.0.1", space.here)
@@ -98,6 +97,7 @@ async def test_a_4k_clip_dropped_in_a_browser_is_made_by_two_machines_of_which_o
 
         dead, finished = await kill_in_the_middle(mill, workers)
         await page.screenshot(path=SHOTS / "story-video-processing.png")
+        await let_leases_end(mill, dead)
         await expect(page.locator("li.video.ready")).to_be_visible(timeout=LIMIT)
 
         done = json.loads(await mill.one("select row_to_json(f)::text from finished_jobs f"))
