@@ -64,8 +64,10 @@ class Process:
 
     async def until_said(self, text: str) -> None:
         async def heard() -> bool:
-            assert text in self.said or self.popen.poll() is None, self.said
-            return text in self.said
+            gone = self.popen.poll() is not None  # before the look: it may say it and go in between
+            said = text in self.said
+            assert said or not gone, self.said
+            return said
 
         await wait_until(heard)
 
@@ -154,6 +156,10 @@ class Mill:
         )
         await self.one("select pg_notify('mediamill_jobs', 'default')")
 
+    async def hurry(self) -> None:
+        """Jobs that are run again after this take no time, however long those that run now take."""
+        await self.one("update jobs set payload = payload || '{\"seconds\": 0}'")
+
     async def until_all_once(self, count: int, limit_seconds: float = 120) -> None:
         """Every number was recorded, none twice, and nothing is left over."""
         await self.until(
@@ -187,6 +193,14 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its words; none if it ended while it was looked at."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 async def until_dead(*pids: int) -> None:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.conftest import wait_until
-from tests.crash.processes import Mill, Process, mill, until_dead
+from tests.crash.processes import Mill, Process, command_of, mill, until_dead
 
 __all__ = ["mill"]
 
@@ -18,7 +18,7 @@ async def _worker_of(up: Process) -> psutil.Process:
     found: list[psutil.Process] = []
 
     async def there() -> bool:
-        found[:] = [child for child in up.children() if "worker" in child.cmdline()]
+        found[:] = [child for child in up.children() if "worker" in command_of(child)]
         return len(found) == 1
 
     await wait_until(there)
@@ -29,8 +29,9 @@ async def _worker_of(up: Process) -> psutil.Process:
 async def test_a_worker_that_dies_is_started_again_and_its_job_runs_again(mill: Mill) -> None:
     up = await mill.started("up", "--workers", "1")
     first = await _worker_of(up)
-    await mill.enqueue("chaos.settled", range(1), seconds=1)
+    await mill.enqueue("chaos.settled", range(1), seconds=600)  # it runs when its worker is killed
     await mill.until("select exists (select from jobs where state = 'running')")
+    await mill.hurry()
     first.kill()
     await mill.until_all_once(1)
     assert (await _worker_of(up)).pid != first.pid

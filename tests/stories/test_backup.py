@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from mediamill.db.embedded import EmbeddedServer, stop_immediately
-from tests.crash.processes import Mill, Process, in_thread, until_dead
+from tests.crash.intake_order import kill_family
+from tests.crash.processes import Mill, Process, in_thread
 from tests.media.clips import encode
 from tests.ports import free_port
 
@@ -55,9 +56,7 @@ async def look_inside(mill: Mill) -> None:
 
 async def destroy(mill: Mill, up: Process) -> None:
     """Every process, and every file."""
-    processes = [child.pid for child in up.children()]
-    up.kill()
-    await until_dead(*processes)
+    await kill_family(up)
     await in_thread(stop_immediately, mill.folder / "data")
     shutil.rmtree(mill.folder / "data")
 
@@ -79,8 +78,12 @@ async def test_a_lost_server_comes_back_from_its_backup_and_works_on(
     film = await told(old, "videos", "show", sent["video_id"])
     assert film["state"] == "ready"
     await look_inside(old)
-    await old.enqueue("chaos.settled", range(JOBS), seconds=0.1)
+    await old.enqueue("chaos.settled", range(1), seconds=600)  # it runs when the backup is made
+    await old.enqueue("chaos.settled", range(1, JOBS), seconds=0.1)
     await old.until("select count(*) > 0 from chaos_deliveries")
+    await old.until(
+        "select exists (select from jobs where state = 'running' and payload ->> 'seconds' = '600')"
+    )
     old.url = None
 
     made = await told(old, "backup", tmp_path / "backups")
@@ -97,6 +100,7 @@ async def test_a_lost_server_comes_back_from_its_backup_and_works_on(
     new.url = use.url
     assert 0 < await new.one("select count(*) from jobs") <= JOBS
     assert await new.one("select count(*) from jobs where state = 'running'") > 0
+    await new.hurry()
     await in_thread(use.close)
     new.url = None
     up = await new.started("up")

@@ -106,10 +106,14 @@ def _kill_everything(up: Process, data: Path) -> list[int]:
 async def test_after_everything_was_killed_the_next_up_finishes_every_job_once(here: Mill) -> None:
     up = await here.started("up", "--workers", "2")
     await _look(here)
-    await here.enqueue("chaos.settled", range(40), seconds=0.2)
+    await here.enqueue("chaos.settled", range(1), seconds=600)  # it runs when everything is killed
+    await here.enqueue("chaos.settled", range(1, 40), seconds=0.2)
     await here.enqueue("chaos.delivered", range(40, 80), seconds=0.2)
     await here.until("select count(*) > 4 from chaos_deliveries")
-    await here.until("select exists (select from jobs where state = 'running')")
+    await here.until(
+        "select exists (select from jobs where state = 'running' and payload ->> 'seconds' = '600')"
+    )
+    await here.hurry()
     here.url = None
     killed = _kill_everything(up, here.folder / "data")
     await until_dead(*killed)
