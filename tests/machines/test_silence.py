@@ -68,8 +68,9 @@ class Script:
 
     async def until(self, *words: str) -> None:
         async def heard() -> bool:
+            gone = self.popen.poll() is not None  # before the look: it may say it and go in between
             said = self._said.read_text().split()
-            assert said == list(words) or self.popen.poll() is None, self._said.read_text()
+            assert said == list(words) or not gone, said
             return said == list(words)
 
         await wait_until(heard)

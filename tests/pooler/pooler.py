@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -57,7 +58,12 @@ class Pooler:
         await wait_until(self._listens)
 
     async def _listens(self) -> bool:
-        return (self.folder / f".s.PGSQL.{PORT}").exists()
+        try:
+            _, writer = await asyncio.open_unix_connection(self.folder / f".s.PGSQL.{PORT}")
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     def kill(self) -> None:
         """-9."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from mediamill.client import AsyncClient, Client, Image, ProblemError, RunFailed
 from mediamill.testing.model_server import failing
 from mediamill.testing.openai_server import OpenAiServer, held_stream, images_in
 from tests.crash.processes import Mill, in_thread
+from tests.ports import free_port
 
 COLOURS = ("red", "lime", "blue")
 
@@ -38,11 +38,8 @@ def model() -> Iterator[OpenAiServer]:
 @pytest.fixture
 async def mill(new_url: str, tmp_path: Path, model: OpenAiServer) -> AsyncIterator[Mill]:
     """A data folder and a port of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     settings = {
-        "MEDIAMILL_PORT": port,
+        "MEDIAMILL_PORT": str(free_port()),
         "MEDIAMILL_OPENAI_URL": f"{model.url}/v1",
         "MEDIAMILL_TEXT_MODEL": "m",
         "MEDIAMILL_WORKER_PROCESSES": "0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -64,7 +65,8 @@ class Town:
     def files_of(self, name: str) -> set[str]:
         """The folders of a machine's data folder in which something lies."""
         data = self.folder / name / "data"
-        return {path.relative_to(data).parts[0] for path in data.rglob("*") if path.is_file()}
+        walked = os.walk(data)  # some of it may go meanwhile
+        return {(Path(at) / name).relative_to(data).parts[0] for at, _, names in walked for name in names}
 
     def assert_no_traceback(self) -> None:
         for machine in self.machines.values():
