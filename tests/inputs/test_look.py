@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import UUID, uuid4
 
 import pytest
 
-from mediamill.db.connection import Database
+from mediamill.db.connection import Connection, Database
 from mediamill.errors import ConflictError, NotFoundError
 from mediamill.inputs.look import RunWatch, list_runs, retry_run, show_run
 from mediamill.inputs.model import RunNotFailedError, Scope, UnknownRunError
@@ -118,6 +119,27 @@ async def test_who_waits_outlives_the_loss_of_every_connection(
     await elsewhere.finish(run_id, await elsewhere.start(run_id))
     async with asyncio.timeout(60):
         assert (await waiting).state == "completed"
+
+
+async def test_who_could_not_look_when_it_was_told_looks_again(
+    bench: Bench, watch: RunWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = (await bench.accept()).run.run_id
+    await bench.finish(run_id, await bench.start(run_id))
+    lost: list[Exception] = [ConnectionResetError("cut off")]
+    connection = bench.database.connection
+
+    @asynccontextmanager
+    async def cut_once() -> AsyncIterator[Connection]:
+        if lost:
+            raise lost.pop()
+        async with connection() as opened:
+            yield opened
+
+    monkeypatch.setattr(bench.database, "connection", cut_once)
+    async with asyncio.timeout(60):
+        assert (await watch.until_ended(run_id)).state == "completed"
+    assert not lost
 
 
 async def test_who_listens_no_more_is_forgotten_and_the_end_wakes_everybody(

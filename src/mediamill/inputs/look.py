@@ -18,6 +18,7 @@ from mediamill.inputs.model import ENDED, Run, RunNotFailedError, UnknownRunErro
 from mediamill.inputs.store import CHANNEL, queries
 
 LOOK_SECONDS = 5.0  # without a word: a notification can be lost with its connection
+AWAY_SECONDS = 1.0
 
 _FIELDS = tuple(field.name for field in fields(Run) if field.name != "agent")
 
@@ -98,14 +99,15 @@ class RunWatch:
         with self.changes(run_id) as changed:
             while True:
                 changed.clear()
+                seconds = LOOK_SECONDS
                 try:
                     async with self._database.connection() as connection:
                         run = await show_run(connection, run_id)
                     if run.state in ENDED:
                         return run
                 except LOST:
-                    pass
-                await wait_at_most(changed, LOOK_SECONDS)
+                    seconds = AWAY_SECONDS  # nobody tells again what could not be looked at now
+                await wait_at_most(changed, seconds)
 
     def _heard(self, _channel: str, run_id: str) -> None:
         """No id is a listener that was away: everybody looks."""
