@@ -184,6 +184,15 @@ async def _say(send: Any, what: dict[str, Any]) -> None:
 
 
 @contextmanager
+def hold_port() -> Iterator[int]:
+    """A port on which nobody listens, and that nobody else is given meanwhile."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@contextmanager
 def serve_loopback(port: int = 0) -> Iterator[Loopback]:
     """Serve in a thread until the end of the block."""
     loopback = Loopback()

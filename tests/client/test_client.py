@@ -27,7 +27,7 @@ from mediamill.client import (
     blocking,
 )
 from tests.client.conftest import JPEG, PNG, Either
-from tests.client.loopback import CUT, NOBODY, RUN_ID, Loopback, event, problem, serve_loopback
+from tests.client.loopback import CUT, NOBODY, RUN_ID, Loopback, event, hold_port, problem, serve_loopback
 
 FIRST = RUN_ID.format(1)
 
@@ -172,23 +172,22 @@ async def test_what_is_no_mediamill_is_told_so(client: Either, loopback: Loopbac
 
 
 async def test_where_nobody_listens_the_address_is_named(client: Either) -> None:
-    with serve_loopback() as gone:
-        pass
-    nowhere = Either(type(client.client)(gone.url, patience=0.05))
-    for call in (nowhere("send_message", "t", "x"), nowhere.events(FIRST), nowhere("retry", FIRST)):
-        with pytest.raises(NoServerError, match=f"no mediamill runs at {gone.url}") as caught:
-            await call
-        assert caught.value.fix == "start it: mediamill up"
+    with hold_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        nowhere = Either(type(client.client)(url, patience=0.05))
+        for call in (nowhere("send_message", "t", "x"), nowhere.events(FIRST), nowhere("retry", FIRST)):
+            with pytest.raises(NoServerError, match=f"no mediamill runs at {url}") as caught:
+                await call
+            assert caught.value.fix == "start it: mediamill up"
 
 
 async def test_a_server_that_starts_a_little_later_gets_the_message(client: Either) -> None:
-    with serve_loopback() as gone:
-        pass
-    early = Client(gone.url, patience=60)
-    sending = asyncio.create_task(asyncio.to_thread(early.send_message, "t", "x"))
-    with serve_loopback(int(gone.url.rpartition(":")[2])) as later:
-        assert (await sending).run_id == FIRST
-        assert len(later.received) == 1
+    with hold_port() as port:
+        early = Client(f"http://127.0.0.1:{port}", patience=60)
+        sending = asyncio.create_task(asyncio.to_thread(early.send_message, "t", "x"))
+        with serve_loopback(port) as later:
+            assert (await sending).run_id == FIRST
+            assert len(later.received) == 1
     early.close()
 
 

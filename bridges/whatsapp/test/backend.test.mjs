@@ -153,7 +153,11 @@ describe('the line to mediamill', () => {
 
   it('gives a line up on which no answer comes, and sends again', async () => {
     timing.backendAnswerSeconds = 0.1;
-    mediamill.answer = () => (mediamill.frames.length === 1 ? null : { type: 'ack', spool_id: '1' });
+    mediamill.answer = () => {
+      if (mediamill.frames.length > 1) return { type: 'ack', spool_id: '1' };
+      timing.backendAnswerSeconds = usual.backendAnswerSeconds; // of the next frame
+      return null;
+    };
     connect();
     backend.offer('1', 'chat');
     await done(1);

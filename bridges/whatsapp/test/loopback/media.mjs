@@ -96,7 +96,7 @@ export class MediaShelf {
     const fault = nextFault(media.faults);
     this.#onChange();
     if (fault.status) return response.writeHead(fault.status).end();
-    await sendFile(media.target, fault, request, response);
+    await sendFile(media.target, fault, () => media.faults.includes(fault), request, response);
     if (response.writableFinished) media.completed++;
     this.#onChange();
   }
@@ -109,7 +109,8 @@ function nextFault(faults) {
   return fault ?? {};
 }
 
-async function sendFile(path, fault, request, response) {
+/** One that is slow goes on quickly when its fault is taken away. */
+async function sendFile(path, fault, holds, request, response) {
   const size = (await stat(path)).size;
   const end = Math.min(size, fault.truncate_to ?? size);
   const stopAt = fault.reset_after ?? fault.stall_after ?? end;
@@ -124,7 +125,7 @@ async function sendFile(path, fault, request, response) {
     if (response.destroyed) return;
     if (part.length) await Promise.race([new Promise((resolve) => response.write(part, resolve)), closed]);
     if (sent >= stopAt) break;
-    if (fault.bytes_per_second) await pause(100);
+    if (fault.bytes_per_second && holds()) await pause(100);
   }
   await finish(fault, request, response);
 }

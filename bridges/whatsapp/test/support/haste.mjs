@@ -10,6 +10,5 @@ Object.assign(timing, {
   downloadPauseSeconds: [0.02, 0.04, 0.08],
   downloadIdleSeconds: 2,
   downloadOnlineSeconds: 20,
-  reuploadSeconds: 3,
   brokenDiskSeconds: 0.05,
 });
