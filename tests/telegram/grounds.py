@@ -91,14 +91,18 @@ class Ground:
             return found
 
     async def until_state(self, state: str) -> dict[str, Any]:
+        status: dict[str, Any] = {}
+
         async def there() -> bool:
-            return (await self.status()).get("state") == state
+            nonlocal status
+            status = await self.status()
+            return status.get("state") == state
 
         try:
             await wait_until(there, SECONDS)
         except TimeoutError:
-            assert await self.status() == {"state": state}
-        return await self.status()
+            assert status == {"state": state}
+        return status
 
     async def until(self, condition: Callable[[], Awaitable[object] | object]) -> None:
         async def met() -> object:

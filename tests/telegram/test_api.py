@@ -32,6 +32,7 @@ from mediamill.testing.model_server import (
     reply,
 )
 from mediamill.testing.telegram_server import TOKEN, TelegramServer, told_error
+from tests.conftest import wait_until
 
 
 @pytest.fixture
@@ -86,12 +87,22 @@ async def test_too_many_requests_wait_as_long_as_telegram_asks_for_and_hold_up_n
 ) -> None:
     telegram.fault("sendMessage", told_error(429, "Too Many Requests", retry_after=1))
     begun = time.monotonic()
-    sending = asyncio.create_task(api.call("sendMessage", chat_id=1, text="hello"))
-    await api.call("getMe")
-    assert not sending.done()
-    await sending
+    await api.call("sendMessage", chat_id=1, text="hello")
     assert time.monotonic() - begun >= 1
     assert telegram.texts(1) == ["hello"]
+    telegram.fault(
+        "sendMessage", told_error(429, "Too Many Requests", retry_after=module.LONGEST_PAUSE_SECONDS)
+    )
+    sending = asyncio.create_task(api.call("sendMessage", chat_id=1, text="more"))
+
+    async def waits() -> bool:
+        return api._quiet_until["sendMessage"] - asyncio.get_running_loop().time() > 1
+
+    await wait_until(waits)
+    await api.call("getMe")
+    assert not sending.done()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
 
 
 async def test_a_pause_that_is_too_long_is_told_and_kept(api: BotApi, telegram: TelegramServer) -> None:

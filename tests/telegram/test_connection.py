@@ -71,11 +71,12 @@ async def test_a_refused_token_is_told_with_what_to_do_and_without_itself(ground
 
 async def test_another_program_that_takes_the_updates_is_told(ground: Ground) -> None:
     await ground.create()
-    faults = [told_error(409, "Conflict: terminated by other getUpdates request")] * 5
+    faults = [told_error(409, "Conflict: terminated by other getUpdates request")] * 1000
     ground.telegram.fault("getUpdates", *faults)
     ground.begin()
     told = await ground.until_state("conflict")
     assert "terminated by other" in told["detail"]
+    ground.telegram._faults["getUpdates"].clear()  # the other program has ended
     await ground.until_state("connected")
 
 

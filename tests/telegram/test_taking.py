@@ -26,6 +26,7 @@ async def test_a_text_is_a_message_and_a_run_whose_answer_is_sent_once(ground: G
     assert '"openai"' in choice
     assert '"special"' in choice
     assert "Be brief." in choice
+    await ground.until(lambda: "typing" in ground.telegram.actions)
     await ground.answer_runs()
     await ground.until_texts("answer to hello")
     await ground.until_row("select count(*) = 2 from queues")
@@ -33,7 +34,6 @@ async def test_a_text_is_a_message_and_a_run_whose_answer_is_sent_once(ground: G
         "select source, content, sender ->> 'display_name', provider_message_id from queues"
     )
     assert ("user", "hello", "Ann", str(number)) in stored
-    assert "typing" in ground.telegram.actions
 
 
 @pytest.mark.spec("I5", "I8")

@@ -330,6 +330,8 @@ async def test_a_bridge_that_answers_no_pings_is_replaced(
                 if error.response.status_code != 409:
                     raise
                 return False
+            except ConnectionClosed:  # on a slow machine this one may have been too late with its answer, too
+                return False
 
         await wait_until(replaced, 30)
         writer.close()

@@ -87,12 +87,17 @@ async def test_a_database_that_breaks_off_before_the_commit_gives_later_and_then
             await line.send(frame(text("second"), "2"))
 
             async def waits() -> bool:
-                sql = "select count(*) from pg_stat_activity where datname = $1 and wait_event_type = 'Lock'"
+                sql = (
+                    "select count(*) from pg_stat_activity where datname = $1 and wait_event_type = 'Lock' "
+                    "and query like '%insert into arrivals%'"
+                )
                 return bool(await admin.fetchval(sql, name))
 
             await wait_until(waits, 30)
             await admin.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> $2",
+                name,
+                other.get_server_pid(),  # not yet: whoever waits for it would come through
             )
             answer = await heard(line)
             assert (answer["type"], answer["spool_id"]) == ("later", "2")
