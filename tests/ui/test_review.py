@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from mediamill.intake.jobs import intake_kinds
 from tests.api.serving import Served, serve
@@ -252,6 +253,59 @@ async def test_a_page_without_a_picture_is_shown_as_text_with_the_quote_marked(
     await page.get_by_role("link", name="Mill Café").click()
     await expect(page.locator(".letters mark")).to_have_text("Mill Café <b>& Co</b>")
     await expect(page.locator(".letters")).to_contain_text("Delivery note")
+
+
+@pytest.mark.spec("P6")
+async def test_what_was_chosen_stays_when_an_answer_from_before_comes_late(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file_id = await add_invoice(ground)
+    page = await browser.new_page()
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        answer = await route.fetch()
+        first = not asked.is_set()
+        asked.set()
+        if first:
+            await go_on.wait()
+        await route.fulfill(response=answer)
+
+    await page.route("**/files/*?part=live*", late)
+    await open_file(page, served, file_id)
+    await asked.wait()
+    await page.get_by_role("link", name="2024-06-02").click()
+    await expect(page.locator("#sheet-title")).to_contain_text("Page 2")
+    go_on.set()
+    number = await ground.proposal(file_id, "invoice_number")
+    assert (await served.client.post(f"/api/proposals/{number}/accept")).status_code == 200
+    await expect(page.locator(".proposal.accepted")).to_contain_text("2024-0815")
+    await expect(page.locator(CHOSEN)).to_contain_text("2024-06-02")
+    await expect(page.locator("#sheet-title")).to_contain_text("Page 2")
+
+
+@pytest.mark.spec("P6")
+async def test_news_of_another_value_does_not_take_away_what_is_wrong_with_this_one(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file_id = await add_invoice(ground)
+    page = await browser.new_page()
+    await open_file(page, served, file_id)
+    item = page.locator(".proposal", has_text="1404.50")
+    await item.locator("summary").click()
+    await item.get_by_role("textbox", name="Total due").fill("all of it")
+    await item.get_by_role("button", name="Save").click()
+    await expect(item.get_by_role("alert")).to_contain_text("'all of it' is no number")
+    number = await ground.proposal(file_id, "invoice_number")
+    assert (await served.client.post(f"/api/proposals/{number}/accept")).status_code == 200
+    await expect(page.locator(".proposal.accepted")).to_contain_text("2024-0815")
+    await expect(item.get_by_role("alert")).to_contain_text("'all of it' is no number")
+    await item.get_by_role("textbox", name="Total due").fill("1.405,00")
+    await item.get_by_role("button", name="Save").click()
+    await expect(page.locator(".proposal.accepted", has_text="1405.00")).to_be_visible()
+    await expect(page.locator("#proposals").get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.spec("P4", "P6")

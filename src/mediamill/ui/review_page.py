@@ -23,7 +23,7 @@ from mediamill.ui.bots import read_form
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.ui.sheet import choose, groups_of, is_open, make_sheet
 
-PARTS = {"live": "projects/file_live.html", "sheet": "projects/sheet.html"}
+LIVE = "projects/file_live.html"
 Id = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 Proposal = Annotated[int | None, Query(ge=1, le=2**63 - 1)]
 Page = Annotated[int | None, Query(ge=1, le=100_000)]
@@ -63,7 +63,7 @@ class _ReviewPage:
         done: bool = False,
     ) -> HTMLResponse:
         """`proposal`: the one whose place is marked; `page`: the one to be seen; `part`: only what changes."""
-        return await self._page(slug, file_id, PARTS.get(part or ""), chosen=proposal, page=page, done=done)
+        return await self._page(slug, file_id, LIVE if part else None, chosen=proposal, page=page, done=done)
 
     async def reprocess(self, request: Request, slug: str, file_id: Id) -> Response:
         """Again: if it failed or is outdated; with `force` anyway."""

@@ -12,7 +12,8 @@
   let isDone = false; // with the last decision nothing was left
   let focusWanted = false; // the next proposal is focused once the page knows it
 
-  // What is shown stays what the reader chose, whoever asks the server for news.
+  // What is shown stays what the reader chose, whoever asks the server for news: each choice is a question of its own,
+  // which overtakes those from before it.
 
   document.body.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.elt !== follow) return;
@@ -22,11 +23,10 @@
   });
 
   function showSheet() {
-    const query = new URLSearchParams({ part: "sheet" });
+    const query = new URLSearchParams();
     if (chosen) query.set("proposal", chosen);
     if (page) query.set("page", page);
-    htmx.ajax("GET", `${location.pathname}?${query}`, { source: "#sheet", swap: "none" });
-    query.delete("part");
+    htmx.trigger(follow, "refresh");
     history.replaceState(null, "", `?${query}`);
   }
 
@@ -60,7 +60,10 @@
     return [...all.slice(at + 1), ...all.slice(0, at)].find((other) => "open" in other.dataset && isOther(other));
   }
 
+  const faults = new Map(); // by item: news of other things does not take the words away
+
   function complain(item, words) {
+    faults.set(item.id, words);
     const fault = item.querySelector(".fault");
     fault.hidden = false;
     fault.setAttribute("role", "alert");
@@ -69,6 +72,7 @@
 
   async function decide(form) {
     const item = form.closest(".proposal");
+    faults.delete(item.id);
     const value = form.elements.value?.value;
     const answer = await fetch(form.dataset.api, {
       method: "POST",
@@ -106,6 +110,7 @@
 
   document.getElementById("proposals").addEventListener("morphed", () => {
     chosen = chosenItem()?.dataset.id || chosen;
+    for (const item of items()) if (faults.has(item.id)) complain(item, faults.get(item.id));
     if (focusWanted) {
       focusWanted = false;
       const item = chosenItem();
