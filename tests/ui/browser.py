@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import Browser, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Locator, Page, async_playwright, expect
 
 expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
@@ -49,11 +49,17 @@ async def follow(control: Locator) -> None:
         await control.click()
 
 
+OVERTAKEN = ("htmx:afterRequest", "htmx:sendAbort")  # a question by a newer one; htmx calls that an error
+
+
 def watch_console(page: Page) -> list[str]:
     """What the page complains about."""
     complaints: list[str] = []
-    page.on(
-        "console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None
-    )
+
+    def note(said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning") and not said.text.startswith(OVERTAKEN):
+            complaints.append(said.text)
+
+    page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     return complaints

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from mediamill.processors.models.names import ModelName, look_name, text_name
 from mediamill.search.entries import Entry, put_entries
@@ -99,6 +100,26 @@ async def test_words_are_found_while_they_are_typed_with_the_moment_to_jump_to(
     await wait_until(
         lambda: page.evaluate("Math.abs(document.getElementById('film')?.currentTime - 2.1) < 0.3")
     )
+    assert complaints == []
+
+
+async def test_a_search_that_is_overtaken_is_no_lost_connection(served: Served, browser: Browser) -> None:
+    page, go_on = await browser.new_page(), asyncio.Event()
+    complaints = watch_console(page)
+
+    async def later(route: Route) -> None:
+        await go_on.wait()
+        await route.fallback()
+
+    await page.route("**/search?part=words*", later)
+    await page.goto(f"{served.url}/search")
+    for words in ("market", "market wall"):
+        async with page.expect_request("**/search?part=words*"):
+            await page.get_by_role("searchbox", name="Search").fill(words)
+    await expect(page.get_by_text("Connection lost")).to_be_hidden()
+    await page.unroute("**/search?part=words*")
+    go_on.set()
+    await expect(page.locator("#found")).to_contain_text("Nothing found for “market wall”")
     assert complaints == []
 
 

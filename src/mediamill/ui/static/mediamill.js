@@ -77,8 +77,9 @@
   document.body.addEventListener("htmx:oobAfterSwap", (event) => {
     if (event.detail.target.id === "throughput" && plot) plot.setData(readData());
   });
+  document.body.addEventListener("htmx:sendError", () => document.body.classList.add("lost"));
   document.body.addEventListener("htmx:afterRequest", (event) => {
-    document.body.classList.toggle("lost", event.detail.failed && !event.detail.xhr.status);
+    if (event.detail.xhr.status) document.body.classList.remove("lost"); // one that was overtaken tells nothing
   });
 
   // Between the page and its stream, and while a stream was broken, things go on.
