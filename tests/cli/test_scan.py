@@ -70,7 +70,7 @@ async def test_a_counter_shows_how_far_it_is_while_it_goes(
     async with held_at_z(new_url):
         terminal = Terminal("scan", "photos", environment={**environment, "MEDIAMILL_DATABASE_URL": new_url})
         try:
-            await asyncio.to_thread(terminal.until, " folders, ")
+            await asyncio.to_thread(terminal.until, " new")
             counted = re.search(r"([\d,]+) files in ([\d,]+) folders, ([\d,]+) new", terminal.shown)
             assert counted is not None
             files, folders, new = (int(number.replace(",", "")) for number in counted.groups())

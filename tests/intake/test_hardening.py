@@ -221,8 +221,10 @@ async def test_a_file_that_takes_too_long_is_tried_again(ground: Ground) -> None
         shown = await until(ground, file["id"], "queued", error=True)
         assert shown["attempts"] == 1
         assert "did not end within 2 s" in shown["error"]
-        await ground.run(script, json.dumps({"do": "succeed", "result": result_of()}), file["job_id"])
-        await hurry(ground, file)
+    await ground.run(script, json.dumps({"do": "succeed", "result": result_of()}), file["job_id"])
+    await ground.run("update pools set timeout_seconds = 300 where name = 'intake'")
+    await hurry(ground, file)
+    async with ground.working("patient"):
         shown = await until(ground, file["id"], "completed")
     assert (shown["attempts"], shown["error"]) == (2, None)
     assert len(shown["proposals"]) == 2
@@ -246,7 +248,9 @@ async def test_a_model_that_never_answers_costs_the_time_limit_and_no_more(
             shown = await until(ground, file["id"], "queued", error=True)
             assert "did not end within 12 s" in shown["error"]
             assert len(model.seen) == 1
-            await hurry(ground, file)
+        await ground.run("update pools set timeout_seconds = 300 where name = 'intake'")
+        await hurry(ground, file)
+        async with ground.working("patient"):
             shown = await until(ground, file["id"], "completed")
     assert shown["attempts"] == 2
 

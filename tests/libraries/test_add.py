@@ -121,16 +121,16 @@ async def test_a_folder_on_a_network_that_does_not_answer_keeps_nobody_waiting(
     answered, real = threading.Event(), Path.is_dir
     hanging = ground.root / "hanging"
     hanging.mkdir()
+    await ground.library("Others")
 
     def is_dir(path: Path) -> bool:
-        return answered.wait(5) if path == hanging else real(path)
+        return answered.wait(60) if path == hanging else real(path)
 
     monkeypatch.setattr(Path, "is_dir", is_dir)
     monkeypatch.setattr("mediamill.libraries.add.ANSWER_SECONDS", 0.05)
     try:
         with pytest.raises(BadLibraryError, match="can be seen from here"):
             await add(ground, "Photos", hanging)
-        await ground.library("Others")
         with pytest.raises(BadLibraryError, match="can be seen from here"):
             async with ground.database.transaction() as connection:
                 await edit_library(connection, "others", path=str(hanging))

@@ -642,13 +642,15 @@ async def test_a_line_that_breaks_leaves_what_came(bench: Bench) -> None:
 @pytest.mark.parametrize("bench", ["bucket"], indirect=True)
 async def test_of_two_servers_that_take_the_same_chunk_one_keeps_it(bench: Bench) -> None:
     begun = await bench.begin()
-    again = asyncio.Event()
+    asked, again = asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
+        asked.set()
         yield FILM[:50_000]
         await again.wait()
 
     sending = asyncio.create_task(bench.uploads.append(begun.id, 0, slow()))
+    await asked.wait()
     other = Uploads(bench.database, bench.uploads.enqueuer, bench.uploads.settings)
     assert (await other.append(begun.id, 0, chunks(FILM[:60_000]))).offset == 60_000
     again.set()
