@@ -51,6 +51,8 @@ class Story:
         except TimeoutError:
             said_by_server = self.mill.processes[-1].said[-3_000:]
             assert self.telegram.texts() == self.expected, said_by_server
+        # Whoever is killed before it is noted says it once more.
+        await self.mill.until("select not exists (select from replies where state <> 'sent')")
 
     async def until(self, event: threading.Event) -> None:
         assert await asyncio.to_thread(event.wait, SECONDS)
