@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -40,9 +41,10 @@ def files_of(folder: Path) -> dict[str, str]:
     """Every file, link and folder, with what is in it; the folders that a job's files come to are no harm."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_symlink() or not path.is_dir():
-            content = str(path.readlink()) if path.is_symlink() else path.read_bytes().hex()
-            found[str(path.relative_to(folder))] = content
+        with contextlib.suppress(FileNotFoundError):  # gone since it was seen
+            if path.is_symlink() or not path.is_dir():
+                content = str(path.readlink()) if path.is_symlink() else path.read_bytes().hex()
+                found[str(path.relative_to(folder))] = content
     return found
 
 

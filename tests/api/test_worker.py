@@ -80,7 +80,7 @@ async def test_a_remote_worker_claims_reports_and_completes(served: Served) -> N
     [job] = await worker.claim(amount=5)
     assert (job["id"], job["processor"], job["payload"]) == (job_id, "scripted", {"do": "succeed"})
     assert await other.claim() == []
-    await served.run("update jobs set lease_expires_at = now() + interval '1 second'")
+    await served.run("update jobs set lease_expires_at = now() + interval '30 seconds'")
     answer = await worker.post("progress", **shown(job), step="half", percent=50, checkpoint={"at": 1})
     assert answer.status_code == 200
     assert await served.one("select lease_expires_at > now() + interval '1 minute' from jobs")
@@ -158,7 +158,7 @@ async def test_a_heartbeat_extends_what_is_held_and_brings_a_command_once(served
     await served.enqueue()
     worker = await register(served)
     [job] = await worker.claim()
-    await served.run("update jobs set lease_expires_at = now() + interval '1 second'")
+    await served.run("update jobs set lease_expires_at = now() + interval '30 seconds'")
     await served.client.post(f"/api/workers/{worker.id}/command", json={"command": "pause"})
     claims = [shown(job), {"job_id": 999, "token": 5}]
     heard = (await worker.post("heartbeat", state="busy", hostname="h", claims=claims, stats={"n": 1})).json()
