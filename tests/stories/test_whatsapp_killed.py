@@ -9,17 +9,17 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import asyncpg
-import psutil
 import pytest
 
 from mediamill.db.embedded import EmbeddedServer, postmaster_pid
 from tests.conftest import wait_until
-from tests.crash.processes import Mill, Process, in_thread
+from tests.crash.processes import Mill, Process, command_of, in_thread
 from tests.stories.whatsapp_story import ANN, BEN, SAMPLES, SECONDS, Story, story_on, stub
 
 VICTIMS = ("server", "bridge", "database")
@@ -61,17 +61,11 @@ class Ward:
             return
         for pid in self.bridges() if victim == "bridge" else [postmaster_pid(self.data)]:
             if pid is not None:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def bridges(self) -> list[int]:
-        return [child.pid for child in self.up.children() if "main.mjs" in " ".join(_command(child))]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:  # it ended while it was looked at
-        return []
+        return [child.pid for child in self.up.children() if "main.mjs" in " ".join(command_of(child))]
 
 
 Step = Callable[[Ward, str], Awaitable[object]]
@@ -81,8 +75,8 @@ async def sent_off(_ward: Ward, _id: str) -> object:
     return True
 
 
-async def downloading(ward: Ward, _id: str) -> object:
-    return any((ward.data / "pending_media").glob("*.part"))
+async def downloading(ward: Ward, id_: str) -> object:
+    return any((ward.data / "pending_media").glob("*.part")) or await accepted(ward, id_)  # past it already
 
 
 async def receipted(ward: Ward, id_: str) -> object:

@@ -47,9 +47,21 @@ class Story:
         return found
 
     async def status(self) -> dict[str, Any]:
-        shown = await self.look("/api/bots/bot")
-        found: dict[str, Any] = shown["status"].get("whatsapp", {}) if shown else {}
+        found: dict[str, Any] = (await self.seen("/api/bots/bot"))["status"].get("whatsapp", {})
         return found
+
+    async def seen(self, path: str, **more: Any) -> dict[str, Any]:
+        """What is there, once somebody answers."""
+        found: list[dict[str, Any] | None] = []
+
+        async def answered() -> bool:
+            found[:] = [await self.look(path, **more)]
+            return found[0] is not None
+
+        await wait_until(answered, SECONDS)
+        [answer] = found
+        assert answer is not None
+        return answer
 
     async def look(self, path: str, **more: Any) -> dict[str, Any] | None:
         """None: not there, or nobody answers just now."""
@@ -60,11 +72,15 @@ class Story:
         return answer.json() if answer.is_success else None
 
     async def until_state(self, state: str) -> dict[str, Any]:
+        status: dict[str, Any] = {}
+
         async def there() -> bool:
-            return (await self.status()).get("state") == state
+            nonlocal status
+            status = await self.status()
+            return status.get("state") == state
 
         await wait_until(there, SECONDS)
-        return await self.status()
+        return status
 
     async def pair(self) -> None:
         """As a person does: looks at the QR code and scans it with the phone."""
@@ -87,8 +103,7 @@ class Story:
 
     async def stored(self, chat: str) -> list[dict[str, Any]]:
         path = f"/api/bots/bot/conversations/whatsapp/{chat}/messages"
-        found = await self.look(path, params={"amount": 200})
-        return list(found["messages"]) if found else []
+        return list((await self.seen(path, params={"amount": 200}))["messages"])
 
     async def until_all_said(self) -> None:
         """Each expected message is there once, finished; nothing else is."""
