@@ -78,7 +78,8 @@ async def _bring_in(
     """By the watched folder, by command, over HTTP, and on the page; the twin comes by another way than the first."""
     paths = [document.path for document in documents]
     for path in paths[12:18]:
-        shutil.copy(path, watched / path.name)
+        shutil.copy(path, mill.folder / path.name)
+        (mill.folder / path.name).rename(watched / path.name)  # never half there
     added = await told(mill, "intake", "add", "papers", *paths[:12])
     assert [each["error"] for each in added] == [None] * 12
     for path in paths[18:24]:

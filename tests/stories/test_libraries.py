@@ -28,7 +28,7 @@ from tests.stories.library_folder import (
     mounted_read_only,
 )
 from tests.stories.tracing import can_trace, opened_inside, tracing
-from tests.ui.browser import open_browser, watch_console
+from tests.ui.browser import follow, open_browser, watch_console
 from tests.ui.test_grid import until_seen
 
 __all__ = ["mill"]
@@ -151,7 +151,7 @@ async def _see_it_on_the_page(url: str) -> None:
         await until_seen(page)
         SHOTS.mkdir(exist_ok=True)
         await page.screenshot(path=SHOTS / "search.png")
-        await film.get_by_role("link", name="film.mp4", exact=True).click()
+        await follow(film.get_by_role("link", name="film.mp4", exact=True))
         here = f"document.getElementById('film')?.currentTime >= {SCENE_SECONDS - 1.5}"
         await wait_until(lambda: page.evaluate(here))
         assert complaints == []

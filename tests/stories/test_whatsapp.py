@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import Mill, until_dead
+from tests.crash.processes import Mill, command_of, until_dead
+from tests.stories.test_chat import until_files
 from tests.stories.whatsapp_story import (
     ANN,
     ANN_LID,
@@ -79,8 +80,8 @@ async def test_everything_that_people_send_arrives_once_with_its_text_and_is_ans
         assert not any(one["unreadable"] for one in await story.whatsapp.outbox(story.device))
         await _the_group_is_told_apart(story)
         assert (await story.status())["refused"] == 0
-        assert not any((tmp_path / "data" / "pending_media").iterdir())
-        bridge = [child.pid for child in up.children() if "main.mjs" in " ".join(child.cmdline())]
+        await until_files(tmp_path / "data" / "pending_media", 0)
+        bridge = [child.pid for child in up.children() if "main.mjs" in " ".join(command_of(child))]
         assert len(bridge) == 1
         print(f"the story took {time.monotonic() - started_at:.1f} s")
 
