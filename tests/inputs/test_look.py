@@ -122,8 +122,10 @@ async def test_who_waits_outlives_the_loss_of_every_connection(
 
 
 async def test_who_could_not_look_when_it_was_told_looks_again(
-    bench: Bench, watch: RunWatch, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mediamill.inputs.look.LOOK_SECONDS", 3600.0)
+    watch = RunWatch(bench.database)  # it hears nothing: all was told before
     run_id = (await bench.accept()).run.run_id
     await bench.finish(run_id, await bench.start(run_id))
     lost: list[Exception] = [ConnectionResetError("cut off")]
