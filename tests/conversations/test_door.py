@@ -359,6 +359,26 @@ async def test_what_stays_uncertain_turns_out_and_is_taken_once(
     assert await ground.one("select count(*) from jobs") == 0
 
 
+@pytest.mark.spec("C2", "C8")
+async def test_a_commit_that_comes_after_the_first_look_is_found_by_a_later_one(
+    ground: Ground, wire: Wire, far: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "INSIST_SECONDS", 0.3)
+    await ground.create()
+    queues = manager(ground, far)
+    heard = hear(queues)
+    wire.stays_down, wire.commits_to_lose = True, 1
+    with pytest.raises(UncertainError):
+        await say(queues, "hello", provider_message_id="p-1")
+    wire.mend()
+    await queues.settle_uncertain()
+    assert heard == []
+    await say(manager(ground), "hello", provider_message_id="p-1")  # the commit that was under way
+    await queues.settle_uncertain()
+    assert await say(queues, "hello", provider_message_id="p-1") is None
+    assert [each.content for each in heard] == ["hello"]
+
+
 TERMINATE = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()

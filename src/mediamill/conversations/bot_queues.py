@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 IDLE_QUEUES = 1_000
 LONGEST_ID = 500
+UNCERTAIN_SECONDS = 60.0  # for so long a commit may be under way whose connection is lost
 
 
 class Records(Protocol):
@@ -94,7 +96,7 @@ class BotQueuesManager:
         self._queues: dict[str, CorrespondentQueue] = {}
         # A door is there as long as somebody stands in it or before it.
         self._doors: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._uncertain: set[tuple[str, str]] = set()
+        self._uncertain: dict[tuple[str, str], float] = {}  # until when they are looked for
         self._adding: set[asyncio.Task[Message | None]] = set()
         self._closed = False
 
@@ -170,7 +172,8 @@ class BotQueuesManager:
                 if isinstance(error, DuplicateError):
                     return None
                 if isinstance(error, UncertainError):
-                    self._uncertain.add((correspondent_id, facts["provider_message_id"]))
+                    key = (correspondent_id, facts["provider_message_id"])
+                    self._uncertain[key] = time.monotonic() + UNCERTAIN_SECONDS
                 if isinstance(error, IdTakenError):
                     queue.next_id = max(queue.next_id, await self._records.last_id(correspondent_id) + 1)
                 raise
@@ -179,6 +182,8 @@ class BotQueuesManager:
     def _accepted(
         self, queue: CorrespondentQueue, message: Message, earlier: Message | None, media: Media | None
     ) -> Message | None:
+        key = (queue.correspondent_id, str(message.provider_message_id))
+        was_uncertain = self._uncertain.pop(key, None) is not None
         same = (message.id, message.accepted_time)
         if earlier is None or (earlier.id, earlier.accepted_time) == same:  # this very call was answered late
             if media is None:
@@ -186,20 +191,23 @@ class BotQueuesManager:
             return message
         if media is not None:
             queue.remove_placeholder(media.guid)
-        key = (queue.correspondent_id, str(message.provider_message_id))
-        if key in self._uncertain:
-            self._uncertain.discard(key)
+        if was_uncertain:
             self._restore(queue, earlier)
         return None
 
     async def settle_uncertain(self) -> None:
         """Messages that the database may have taken while it did not answer: those that it has are put in now."""
-        for correspondent_id, provider_message_id in list(self._uncertain):
+        for key in list(self._uncertain):
+            correspondent_id, provider_message_id = key
             async with self._door(correspondent_id):
                 found = await self._records.find(correspondent_id, provider_message_id)
+                until = self._uncertain.get(key)
+                if until is None:  # it was sent again meanwhile
+                    continue
                 if found is not None:
                     self._restore(await self._open(correspondent_id), found)
-                self._uncertain.discard((correspondent_id, provider_message_id))
+                if found is not None or time.monotonic() > until:
+                    del self._uncertain[key]
 
     def restore(self, correspondent_id: str, message: Message, next_id: int) -> None:
         """A message from an earlier life of this bot, in the order of ids."""
