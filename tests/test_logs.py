@@ -23,8 +23,9 @@ log = logging.getLogger("mediamill.test")
 
 
 @pytest.fixture
-def shown() -> Iterator[io.StringIO]:
-    """What is written to the console, as JSON."""
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """What is written to the console, as JSON, by a process that has no name yet."""
+    monkeypatch.setattr(logs, "_process", {})
     out = io.StringIO()
     console = logging.StreamHandler(out)
     console.setFormatter(JsonLines())

@@ -99,7 +99,7 @@ async def serve(
     while not server.started:
         assert not task.done(), task.exception()
         await asyncio.sleep(0.01)
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
         yield Served(database, app.state.deps.engine, app, server, server.url, client)
     server.should_exit = True
     await task

@@ -50,7 +50,9 @@ def explained(
 ) -> Iterator[Plans]:
     """The plans, on a database of their own."""
     admin, name = database_url(server_url, "postgres"), f"plans_of_{tables[0]}_{os.getpid()}"
-    asyncio.run(run_sql(admin, clone_template(name)))
+    # Every row is looked at for the statistics: with a sample, plans would depend on chance.
+    whole = f"alter database {name} set default_statistics_target = 1000"
+    asyncio.run(run_sql(admin, clone_template(name), whole))
     try:
         yield asyncio.run(_explain(database_url(server_url, name), fill, tables, cases))
     finally:
