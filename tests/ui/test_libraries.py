@@ -117,3 +117,29 @@ async def test_the_list_of_libraries_fits_its_window(
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
     await page.screenshot(path=SHOTS / f"libraries-{name}.png", full_page=True)
     assert complaints == []
+
+
+NEWS = """() => {
+    const part = document.querySelector('[hx-trigger*="sse:"]');
+    htmx.trigger(part, "sse:library.changed");
+    htmx.trigger(part, "htmx:sseMessage");
+}"""
+COUNT = "window.looks = 0; document.body.addEventListener('htmx:trigger', () => looks++)"
+
+
+async def test_the_last_of_much_news_is_looked_at_whenever_it_comes(served: Served, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.route("**/api/events?*", lambda route: route.abort())  # there is no other news
+    await page.clock.install(time=0)
+    await page.clock.pause_at(1000)
+    await page.goto(f"{served.url}/libraries")
+    await page.evaluate(COUNT)
+    await page.evaluate(NEWS)
+    await page.clock.run_for(1020)  # one may look again, and what came meanwhile is told in a moment
+    await page.evaluate(NEWS)
+    assert await page.evaluate("looks") == 2
+    await page.clock.run_for(10)
+    await page.evaluate(NEWS)
+    assert await page.evaluate("looks") == 2
+    await page.clock.run_for(3000)
+    assert await page.evaluate("looks") == 3

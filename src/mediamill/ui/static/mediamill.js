@@ -89,15 +89,24 @@
     }
   });
 
-  // What comes within a throttle of htmx is dropped, also if nothing comes after it: so it is told once more behind it.
-  const late = new WeakSet();
+  // What comes within a throttle of htmx is dropped, also if nothing comes after it: so it is told once more behind it,
+  // and again if more came meanwhile, for that telling may itself be within the throttle of one that came just before.
+  const late = new Map(); // whether more came
   document.body.addEventListener("htmx:sseMessage", ({ target }) => {
     const [, news, seconds] = target.getAttribute("hx-trigger")?.match(/(sse:[\w.]+) throttle:(\d+)s/) ?? [];
-    if (!news || late.has(target)) return;
-    late.add(target);
+    if (!news) return;
+    const isTold = late.has(target);
+    late.set(target, isTold);
+    if (!isTold) tellLate(target, news, seconds * 1000 + 50);
+  });
+  function tellLate(target, news, milliseconds) {
     setTimeout(() => {
+      const more = late.get(target);
       late.delete(target);
       htmx.trigger(target, news);
-    }, seconds * 1000 + 50);
-  });
+      if (!more) return;
+      late.set(target, false);
+      tellLate(target, news, milliseconds);
+    }, milliseconds);
+  }
 })();
