@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page, Route, expect
 from mediamill.intake.jobs import intake_kinds
 from tests.api.serving import Served, serve
 from tests.intake.played import Ground, found, result_of
-from tests.ui.browser import watch_console
+from tests.ui.browser import follow, watch_console
 from tests.ui.papering import (
     FIELDS,
     add_invoice,
@@ -437,6 +437,31 @@ async def test_a_value_is_entered_where_nothing_was_found_without_javascript(
     await expect(page.locator("#g-paid .proposal.accepted")).to_contain_text("false")
     told = await states(ground, file_id)
     assert (told["1404.50"], told["false"]) == ("accepted", "accepted")
+
+
+@pytest.mark.spec("P6")
+async def test_news_does_not_take_away_what_is_wrong_with_a_value_that_was_entered(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file_id = await add_invoice(ground)
+    page = await browser.new_page()
+    await open_file(page, served, file_id)
+    group = page.locator("#g-total")
+    await group.locator("details.enter > summary").click()
+    await group.locator("#w-total").fill("a lot")
+    await follow(group.locator("details.enter").get_by_role("button", name="Save"))
+    number = await ground.proposal(file_id, "invoice_number")
+    assert (await served.client.post(f"/api/proposals/{number}/accept")).status_code == 200
+    await expect(page.locator(".proposal.accepted")).to_contain_text("2024-0815")
+    await expect(group.get_by_role("alert")).to_contain_text("'a lot' is no number")
+    await expect(group.locator("#w-total")).to_have_value("a lot")
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / "review-refused.png")
+    await group.locator("#w-total").fill("1.405,00")
+    await follow(group.locator("details.enter").get_by_role("button", name="Save"))
+    await expect(page.locator(".proposal.accepted", has_text="1405.00")).to_be_visible()
+    await expect(page.locator("#proposals").get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.spec("P6")

@@ -1,5 +1,5 @@
 // Parts that htmx fetched are worked into what is there, instead of taking its place: the focus, an open menu, pictures
-// and choices that were not sent yet stay as they are.
+// and choices that were not sent yet stay as they are. What has data-kept is left alone: it tells of what was sent.
 "use strict";
 
 (() => {
@@ -43,6 +43,7 @@
       shown.nodeValue = fresh.nodeValue;
       return;
     }
+    if ("kept" in shown.dataset) return;
     morphAttributes(shown, fresh);
     morphChildren(shown, fresh);
   }
