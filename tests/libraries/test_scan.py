@@ -303,6 +303,7 @@ async def test_two_scans_at_once_are_one_scan(tree: Tree) -> None:
 @pytest.mark.spec("L3")
 async def test_a_scan_that_was_taken_over_writes_no_more(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_module, "BATCH_FILES", 5)
+    monkeypatch.setattr(scan_module, "BEAT_SECONDS", 3600)  # it is silent
     tree.write(*(f"{folder:03}/{name}.jpg" for folder in range(20) for name in range(5)))
     halfway, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

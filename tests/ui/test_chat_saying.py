@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Route, expect
 
 from mediamill.conversations import bots
 from tests.conftest import wait_until
-from tests.ui.browser import open_browser, watch_console
+from tests.ui.browser import follow, open_browser, watch_console
 from tests.ui.talking import LIMIT, VOICE, Talking, open_chat, send_file
 from tests.ui.test_bots_pages import LOOKS, SHOTS
 
@@ -166,7 +166,7 @@ async def test_the_chat_goes_without_javascript(talking: Talking, browser: Brows
     await expect(page.locator("#messages .mine .text")).to_have_text("plain\nold form")
 
     async def is_answered() -> bool:
-        await page.get_by_role("link", name="Look for new messages").click()
+        await follow(page.get_by_role("link", name="Look for new messages"))
         return await page.locator("#messages .theirs").count() == 1
 
     await wait_until(is_answered)
