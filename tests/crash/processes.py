@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,19 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@asynccontextmanager
+async def holding(mill: Mill, statement: str) -> AsyncIterator[None]:
+    """Somebody holds what this statement locks: whoever comes there waits."""
+    assert mill.url is not None
+    connection = await asyncpg.connect(mill.url)
+    try:
+        await connection.execute("begin")
+        await connection.execute(statement)
+        yield
+    finally:
+        await connection.close()
 
 
 def command_of(process: psutil.Process) -> list[str]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from mediamill.backup.shelf import Shelf
 from tests.backup.ground import FILES, empty_url, files_of, fill, hashes
 from tests.conftest import wait_until
 from tests.crash.intake_order import kill_family
-from tests.crash.processes import Mill, Process, in_thread, mill
+from tests.crash.processes import Mill, Process, holding, in_thread, mill
 
 __all__ = ["mill"]
 
@@ -37,18 +35,6 @@ async def other(server_url: str, tmp_path: Path) -> AsyncIterator[Mill]:
         other.close()
 
 
-@asynccontextmanager
-async def in_the_way(mill: Mill, statement: str) -> AsyncIterator[None]:
-    """A command that needs what this statement locks does not come to its end meanwhile."""
-    connection = await asyncpg.connect(mill.url)
-    try:
-        await connection.execute("begin")
-        await connection.execute(statement)
-        yield
-    finally:
-        await connection.close()
-
-
 async def stop_when(process: Process, sign: Path, pattern: str) -> None:
     """Stopped at once when a file is there, so that the rest of the test is not a race; then -9."""
 
@@ -64,7 +50,7 @@ async def test_a_killed_backup_is_none_and_the_next_one_is_whole(mill: Mill, oth
     data, backups = mill.folder / "data", mill.folder / "backups"
     fill(data, {**FILES, **BIG})
     await mill.add("scripted.run", 1, do="nothing")
-    async with in_the_way(mill, "lock table held_owners"):  # its rows cannot be dumped
+    async with holding(mill, "lock table held_owners"):  # its rows cannot be dumped
         killed = mill.start("backup", backups)
         await stop_when(killed, backups, "unfinished-*/files/videos/1/source")
         assert Shelf(backups).whole() == []
@@ -88,7 +74,7 @@ async def test_a_restore_killed_among_its_files_keeps_everything_out_and_goes_on
     fill(mill.folder / "data", {**FILES, **BIG})
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    async with in_the_way(other, NO_FUNCTIONS):
+    async with holding(other, NO_FUNCTIONS):
         killed = other.start("restore", mill.folder / "backups", "--yes")
         await stop_when(killed, other.folder / "data", "libraries/*/*/preview.webp")
         await kill_family(killed)
@@ -112,7 +98,7 @@ async def test_a_restore_killed_while_it_loads_leaves_an_empty_database_and_goes
     fill(mill.folder / "data")
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    async with in_the_way(other, NO_FUNCTIONS):
+    async with holding(other, NO_FUNCTIONS):
         killed = other.start("restore", mill.folder / "backups", "--yes")
         await other.until(LOADING)
         killed.kill()

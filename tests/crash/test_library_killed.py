@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
 import numpy as np
 import pytest
 import pyvips
@@ -20,7 +18,7 @@ from mediamill.libraries.trash import remove_library
 from mediamill.staging.kept import sweep_kept
 from tests.conftest import wait_until
 from tests.crash.intake_order import kill_family
-from tests.crash.processes import Mill, mill
+from tests.crash.processes import Mill, holding, mill
 from tests.media.clips import encode, pan
 
 __all__ = ["mill"]
@@ -51,19 +49,6 @@ STOPPED = """
 select exists (select from pg_locks where locktype = 'advisory' and objid = $1 and not granted
     and database = (select oid from pg_database where datname = current_database()))
 """
-
-
-@asynccontextmanager
-async def holding(mill: Mill, statement: str) -> AsyncIterator[None]:
-    """Somebody holds what this statement locks: whoever comes there waits."""
-    assert mill.url is not None
-    connection = await asyncpg.connect(mill.url)
-    try:
-        await connection.execute("begin")
-        await connection.execute(statement)
-        yield
-    finally:
-        await connection.close()
 
 
 @pytest.fixture
