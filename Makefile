@@ -16,6 +16,8 @@ export PROMTOOL
 export POSTGRES16
 export PGBOUNCER
 export S3_SERVER
+export NGINX
+export CADDY
 # The Node.js of the bridge's tests, where the machine has none that is new enough.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -32,14 +34,14 @@ endif
 # A test run starts hundreds of processes, which would each compile all code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The whole suite runs in three processes, which keep two cores busy: tests wait for others a good part of their time.
+# The whole suite runs in four processes, which keep two cores busy: tests wait for others a good part of their time.
 # What was chosen with ARGS runs in one, unless they say otherwise.
-WORKERS ?= 3
+WORKERS ?= 4
 SHARED := -n $(WORKERS) --dist worksteal --durations=25 --durations-min=10
-TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/browser .tools/redis .tools/promtool \
-	.tools/postgres16 .tools/pgbouncer .tools/s3
+TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/.stamp-pi .tools/browser .tools/redis \
+	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies
 
-.PHONY: help up samples docs screenshots test check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load chaos-machines spec spec-json spec-record lock clean
+.PHONY: help up samples docs screenshots setup test test-quick check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load bench-outside chaos-machines mutants spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -50,8 +52,14 @@ up: .venv/.stamp-models .tools/.stamp-js ## server, embedded database and worker
 samples: .venv/.stamp-models ## the sample files turned into text; ARGS=--json for scripts
 	@MEDIAMILL_DATA="$${MEDIAMILL_DATA:-./data}" $(BIN)/mediamill process samples $(ARGS)
 
+setup: $(TESTED_WITH) ## all that the tests need; after it they run without a network
+	@true
+
 test: $(TESTED_WITH) ## every test; ARGS='-k name' chooses
 	@$(BIN)/pytest $(or $(ARGS),$(SHARED))
+
+test-quick: $(TESTED_WITH) ## the tests that need no browser, no killed processes, no media: a few minutes
+	@$(BIN)/pytest $(SHARED) --quick $(ARGS)
 
 docs: .venv/.stamp-dev .tools/.stamp-js ## the site of docs/, in build/site; whatever is broken or in no list stops it
 	@$(BIN)/python scripts/site.py
@@ -94,9 +102,17 @@ bench-library: .venv/.stamp-bench ## two million assets, erasing, scans, images;
 bench-load: .venv/.stamp-bench ## ten minutes at three quarters of the capacity: what grows? Writes bench/results/load.json
 	@$(BIN)/python -m bench.load $(ARGS)
 
+# Nothing else should run: it measures how long an answer takes.
+bench-outside: .venv/.stamp-bench ## who listens where, and answers beside slow connections; writes bench/results/outside.json
+	@$(BIN)/python -m bench.outside $(ARGS)
+
 # Needs root: its machines are network namespaces. About half an hour; ARGS='--faults 12 --modes hybrid' is a small run.
 chaos-machines: .venv/.stamp-bench .venv/.stamp-models .tools/redis ## three machines, 200 faults: lost, twice, stuck? Writes bench/results/machines.json
 	@$(BIN)/python -m bench.machines $(ARGS)
+
+# Beside other work: it takes its time. SAMPLE=0 tries every mutant; ARGS=--survivors only those that were recorded.
+mutants: $(TESTED_WITH) ## ROOM=engine SAMPLE=150 SEED=1: faults that no test notices; writes bench/results/mutants.json
+	@nice -n 19 $(BIN)/python -m bench.mutants $(ROOM) --sample $(or $(SAMPLE),150) --seed $(or $(SEED),1) $(ARGS)
 
 # Fetches labelled data once, into .cache.
 bench-quality: .venv/.stamp-models ## how right speech, reading and tags are; writes bench/results/quality.json
@@ -157,9 +173,14 @@ clean: ## removes what the targets made, except ./data
 	@$(PYTHON) scripts/fetch_js.py >&2
 	@touch $@
 
-.tools/.stamp-bridge: bridges/whatsapp/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
-	@echo "fetching the packages of the WhatsApp bridge" >&2
+.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
+	@echo "fetching the packages of the WhatsApp bridge and of the tests' identity provider" >&2
 	@$(BIN)/python scripts/setup_bridge.py >&2
+	@touch $@
+
+.tools/.stamp-pi: src/mediamill/agents/pi_package/package-lock.json src/mediamill/node_requirements.txt scripts/setup_pi.py .venv/.stamp-runtime
+	@echo "fetching the pi agent for the tests" >&2
+	@$(BIN)/python scripts/setup_pi.py >&2
 	@touch $@
 
 .tools/browser: scripts/setup_browser.sh
@@ -176,6 +197,9 @@ clean: ## removes what the targets made, except ./data
 
 .tools/pgbouncer: scripts/setup_pgbouncer.sh
 	@scripts/setup_pgbouncer.sh >&2
+
+.tools/proxies: scripts/setup_proxies.sh
+	@scripts/setup_proxies.sh >&2
 
 .tools/promtool: scripts/setup_promtool.sh
 	@scripts/setup_promtool.sh >&2

@@ -36,6 +36,7 @@ from mediamill.inputs.spool import Spool
 RESULTS = Path(__file__).parent / "results"
 MEGABYTE = 1024**2
 AT_ONCE = 10
+SECRET = "known to the benchmark alone"
 LIMIT_MB = 100
 JPEG = b"\xff\xd8\xff\xe0"
 BORDER = "----border"
@@ -127,6 +128,7 @@ def measure_ours(folder: Path, bodies: Bodies) -> list[dict[str, Any]]:
         "MEDIAMILL_DATA": str(folder / "data"),
         "MEDIAMILL_PORT": str(port),
         "MEDIAMILL_LOG_LEVEL": "ERROR",
+        "MEDIAMILL_ADMIN_SECRET": SECRET,
     }
     environment.pop("MEDIAMILL_DATABASE_URL", None)
     command = [sys.executable, "-m", "mediamill", "up", "--workers", "0"]
@@ -181,6 +183,7 @@ def _measure(
 def _post(port: int, body: Path, content_type: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600, blocksize=65_536)
     headers = {"Content-Type": content_type, "Content-Length": str(body.stat().st_size)}
+    headers["Authorization"] = f"Bearer {SECRET}"
     try:
         with body.open("rb") as file:
             connection.request("POST", "/v1/messages", file, headers)

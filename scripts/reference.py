@@ -74,7 +74,8 @@ def write_commands() -> str:
         "",
         MADE,
         "",
-        "`--json` prints JSON and nothing else on stdout. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.",
+        "`--json` prints JSON and nothing else on stdout. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 141",
+        "the reader of stdout left early (`| head`).",
         "`mediamill --debug …` shows the traceback of an error.",
     ]
     for name, command in all_commands():

@@ -1,4 +1,6 @@
-"""Installs the packages of the WhatsApp bridge beside its code, for its tests, with a Node.js of its own if need be.
+"""Installs the packages that tests run in Node.js: of the WhatsApp bridge, and of the identity provider.
+
+With a Node.js of their own if need be.
 
 A bot that uses WhatsApp needs none of this: mediamill sets the bridge up in the data folder.
 """
@@ -10,7 +12,7 @@ from pathlib import Path
 from mediamill.node import QUIET, find_node
 
 ROOT = Path(__file__).resolve().parent.parent
-BRIDGE = ROOT / "bridges" / "whatsapp"
+PACKAGES = (ROOT / "bridges" / "whatsapp", ROOT / "tests" / "identity_provider")
 TOOLS = ROOT / ".tools"
 OLDEST_NODE = (20, 0)
 
@@ -28,7 +30,8 @@ def main() -> None:
     tools = find_node(TOOLS, OLDEST_NODE, tell)
     link.symlink_to(tools.node)
     command = [*tools.npm, "ci", "--ignore-scripts", *QUIET]
-    sys.exit(subprocess.run(command, cwd=BRIDGE, env=tools.environment(), stdout=sys.stderr).returncode)
+    for folder in PACKAGES:
+        subprocess.run(command, cwd=folder, env=tools.environment(), stdout=sys.stderr, check=True)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,24 @@ import itertools
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 
 import asyncpg
 import psutil
 import pytest
 
+from bench.superuser import superuser_url
 from mediamill.db import file_lock
 from mediamill.db.connection import Database
 from mediamill.db.embedded import EmbeddedServer, stop_immediately
 from mediamill.db.migrate import upgrade
+from mediamill.db.roles import OWN_SCHEMA
 from mediamill.engine.flight_log import uninstall
-
-os.environ.pop("COLUMNS", None)  # worker processes get one, and tables would be cut to its width
 
 PREFIX = "mediamill-tests-"
 MEMORY = "/dev/shm"
@@ -42,6 +44,8 @@ SETTINGS = {
 
 _numbers = itertools.count(1)
 _TEMPLATE = f"mediamill_template_{os.getpid()}"
+_EMPTY = f"mediamill_empty_{os.getpid()}"
+_admins: dict[str, str] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,8 +62,11 @@ def memory_goes_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_flight_log_is_left() -> Iterator[None]:
-    """`up` and `worker`, run inside a test, log to a stream that ends with it; what logs later would find it closed."""
+    """`up` and `worker`, run inside a test, log to a stream that ends with it, and narrow the umask of the process."""
+    umask = os.umask(0o022)
+    os.umask(umask)
     yield
+    os.umask(umask)
     uninstall()
 
 
@@ -72,8 +79,10 @@ def server_url() -> Iterator[str]:
         return
     folder = make_server_folder()
     use = EmbeddedServer(folder).start()
+    admin = _admins[use.url] = superuser_url(use.url, folder)
     settings = [f"alter system set {name} = '{value}'" for name, value in SETTINGS.items()]
-    asyncio.run(run_sql(use.url, *settings))
+    asyncio.run(run_sql(admin, *settings, f"create database {_EMPTY}"))
+    asyncio.run(run_sql(database_url(admin, _EMPTY), OWN_SCHEMA))
     use.close()
     use = EmbeddedServer(folder).start()
     try:
@@ -124,6 +133,21 @@ def database_url(server_url: str, name: str) -> str:
     return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
 
 
+def admin_url(server_url: str) -> str:
+    """For making and dropping databases: the superuser of our own server. All else is done by the product's role."""
+    return _admins.get(server_url) or database_url(server_url, "postgres")
+
+
+def as_admin(server_url: str, url: str) -> str:
+    """The same database, for what only a superuser can arrange."""
+    return database_url(admin_url(server_url), url.partition("?")[0].rpartition("/")[2])
+
+
+def create_database(server_url: str, name: str) -> str:
+    """SQL for an empty database in which the product's role may do what it may do in its own."""
+    return f"create database {name} template {_EMPTY if server_url in _admins else 'template1'}"
+
+
 async def run_sql(url: str, *statements: str) -> None:
     """Statements on a connection of their own, each its own transaction."""
     connection = await asyncpg.connect(url)
@@ -137,8 +161,8 @@ async def run_sql(url: str, *statements: str) -> None:
 @pytest.fixture(scope="session")
 def template_url(server_url: str) -> Iterator[str]:
     """The migrated database that tests clone."""
-    admin, url = database_url(server_url, "postgres"), database_url(server_url, _TEMPLATE)
-    asyncio.run(run_sql(admin, f"create database {_TEMPLATE}"))
+    admin, url = admin_url(server_url), database_url(server_url, _TEMPLATE)
+    asyncio.run(run_sql(admin, create_database(server_url, _TEMPLATE)))
     asyncio.run(upgrade(url))
     yield url
     asyncio.run(run_sql(admin, drop_database(_TEMPLATE)))
@@ -154,14 +178,40 @@ def drop_database(name: str) -> str:
     return f"drop database if exists {name} with (force)"
 
 
+class Administrator:
+    """One connection that makes and drops the databases of a run; logging in for each took as long as making it.
+
+    It lives in a thread with an event loop of its own, because that of a test ends with the test.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._loop = asyncio.new_event_loop()
+        self._one_at_a_time = asyncio.Lock()
+        self._connection: asyncpg.Connection | None = None
+        threading.Thread(target=self._loop.run_forever, name="administrator", daemon=True).start()
+
+    async def run(self, statement: str) -> None:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._run(statement), self._loop))
+
+    async def _run(self, statement: str) -> None:
+        async with self._one_at_a_time:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await asyncpg.connect(self._url)
+            await self._connection.execute(statement)
+
+
+_administrator = cache(Administrator)
+
+
 @asynccontextmanager
 async def fresh_url(server_url: str) -> AsyncIterator[str]:
     """The address of a fresh, migrated database, which goes with the block; the template must be there."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    admin = database_url(server_url, "postgres")
-    await run_sql(admin, clone_template(name))
+    administrator = _administrator(admin_url(server_url))
+    await administrator.run(clone_template(name))
     yield database_url(server_url, name)
-    await run_sql(admin, drop_database(name))
+    await administrator.run(drop_database(name))
 
 
 @asynccontextmanager
@@ -187,7 +237,8 @@ async def database(new_url: str) -> AsyncIterator[Database]:
 
 
 async def wait_until(condition: Callable[[], Awaitable[object]], limit_seconds: float = 120) -> None:
-    """Wait for a state, not for a time."""
+    """Wait for a state, not for a time. Asked for less often after a while: each look costs a request or a query."""
+    began = time.monotonic()
     async with asyncio.timeout(limit_seconds):
         while not await condition():  # noqa: ASYNC110 - the state is in the database
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(min(0.1, max(0.02, (time.monotonic() - began) / 20)))

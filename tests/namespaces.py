@@ -62,8 +62,8 @@ def namespaces(count: int) -> Iterator[list[Namespace]]:
 
 
 def _make(number: int) -> Namespace:
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 64
-    first = _FIRST + (worker * 16 + number) * 4
+    # By the process, as its name: another run on this machine has namespaces of its own.
+    first = _FIRST + (os.getpid() % 1024 * 16 + number) * 4
     space = Namespace(f"mm{os.getpid()}-{number}", _address(first + 1), _address(first + 2))
     outside, inner = _outside(space.name), "eth0"
     _run("netns", "add", space.name)

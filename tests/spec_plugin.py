@@ -21,7 +21,8 @@ def is_full_run(config: pytest.Config) -> bool:
     """Whether nothing was chosen on the command line: only then does the record speak for the whole suite."""
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS
     narrowed = any(
-        config.getoption(name, None) for name in ("keyword", "markexpr", "lf", "last_failed", "collectonly")
+        config.getoption(name, None)
+        for name in ("keyword", "markexpr", "lf", "last_failed", "collectonly", "quick")
     )
     return (
         not chosen

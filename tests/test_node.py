@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mediamill.node import NodeError, NodeTools, find_node, npm_ci, version_of
-from tests.agents.conftest import ROOT
+from tests.agents.conftest import PI_DATA
 
 # Stands in for npm where what matters is how it ends: it notes its call, writes half, and does as it is told.
 NPM = """
@@ -85,7 +85,7 @@ def test_a_node_that_is_too_old_is_passed_over_for_the_pinned_one(
     program(tmp_path / "bin", "node", node)
     program(tmp_path / "bin", "npm", npm)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    found = find_node(ROOT / ".cache" / "tools", (22, 19))
+    found = find_node(PI_DATA / "tools", (22, 19), lambda _: pytest.fail("make .tools/.stamp-pi fetches it"))
     assert version_of([str(found.node)]) >= (22, 19)
     assert version_of(found.npm) >= (7, 0)
 

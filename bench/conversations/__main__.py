@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,20 @@ from bench.conversations.phases import measure_burst, measure_delay, measure_noi
 from bench.machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    texts: int = 500
+    bots: int = 50
+    each: int = 20
+    noise: int = 1_000
+    waiting: tuple[int, int] = (1_000, 10_000)
+
+
+QUICK = Sizes(texts=50, bots=10, each=4, noise=100, waiting=(100, 500))
 
 
 def main() -> int:
@@ -34,7 +49,7 @@ def main() -> int:
     print(f"load before the run: {machine['load_before']} on {machine['cores']} cores", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="mediamill-bench-"))
     try:
-        figures = asyncio.run(_measure(folder, quick=options.quick))
+        figures = asyncio.run(measure(folder, QUICK if options.quick else Sizes()))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     told = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, **figures}
@@ -44,15 +59,15 @@ def main() -> int:
     return 0
 
 
-async def _measure(folder: Path, *, quick: bool) -> dict[str, Any]:
-    bots, each = (10, 4) if quick else (50, 20)
+async def measure(folder: Path, sizes: Sizes) -> dict[str, Any]:
+    """All of it."""
     async with open_ground(folder, audio_seconds=0.05) as ground:
         return {
-            "delay": await measure_delay(ground, 50 if quick else 500),
-            "burst_small_files": await measure_burst(ground, bots, each, 10_000),
-            "burst_large_files": await measure_burst(ground, bots, each, 1_000_000),
-            "noisy": await measure_noisy(ground, bots - 1, 2, 100 if quick else 1_000),
-            "waiting": await measure_waiting(ground, [100, 500] if quick else [1_000, 10_000]),
+            "delay": await measure_delay(ground, sizes.texts),
+            "burst_small_files": await measure_burst(ground, sizes.bots, sizes.each, 10_000),
+            "burst_large_files": await measure_burst(ground, sizes.bots, sizes.each, 1_000_000),
+            "noisy": await measure_noisy(ground, sizes.bots - 1, 2, sizes.noise),
+            "waiting": await measure_waiting(ground, list(sizes.waiting)),
         }
 
 

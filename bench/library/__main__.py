@@ -21,9 +21,10 @@ from bench.frame import RESULTS, Found, head_of, look_at_machine, measure_parts,
 from bench.library.catalogue import Size, ensure_catalogue
 from bench.library.erasing import measure_erasing
 from bench.library.growth import measure_growth
-from bench.library.pipeline import measure_pipeline
+from bench.library.pipeline import COUNT, QUICK_COUNT, measure_pipeline
 from bench.library.report import demands_of, print_report
-from bench.library.scan import measure_scan
+from bench.library.scan import FOLDERS, measure_scan
+from bench.superuser import superuser_url
 from mediamill.db.embedded import EmbeddedServer
 
 
@@ -39,10 +40,11 @@ class Sizes:
     worked_rounds: int = 3  # of scans and images
     shrink: float = 1.0  # of how long searches are watched while a library is erased
     erasing_seconds: float = 3600
-    quick: bool = False
+    folders: int = FOLDERS  # that are scanned
+    images: int = COUNT
 
 
-QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 1, 0.2, 60, True)
+QUICK = Sizes(10_000, 100_000, 5_000, 10_000, 30, 1, 0.2, 60, 200, QUICK_COUNT)
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ class Ground:
     def catalogues(self) -> Iterator[str]:
         """The address of the server with both."""
         use = EmbeddedServer(self.folder / "catalogue").start()
+        url = superuser_url(use.url, self.folder / "catalogue")
         try:
             for size in (self.small, self.large):
-                asyncio.run(ensure_catalogue(use.url, size, self.folder / "media", tell))
-            yield use.url
+                asyncio.run(ensure_catalogue(url, size, self.folder / "media", tell))
+            yield url
         finally:
             use.close()
 
@@ -103,13 +106,13 @@ def measure_deleted(ground: Ground) -> Found:
 def measure_scanned(ground: Ground) -> Found:
     """Beside bare reading."""
     with ground.room("scan") as room:
-        return measure_scan(room, ground.sizes.worked_rounds, tell, quick=ground.sizes.quick)
+        return measure_scan(room, ground.sizes.worked_rounds, tell, folders=ground.sizes.folders)
 
 
 def measure_piped(ground: Ground) -> Found:
     """Beside the processor alone."""
     with ground.room("pipeline") as room:
-        return measure_pipeline(room, ground.sizes.worked_rounds, tell, quick=ground.sizes.quick)
+        return measure_pipeline(room, ground.sizes.worked_rounds, tell, count=ground.sizes.images)
 
 
 PARTS: dict[str, Callable[[Ground], Found]] = {

@@ -104,7 +104,7 @@ async def measure_growth(url: str, small: Size, large: Size, data: Path, rounds:
     """Every question in both; how the times grew."""
     async with _side(url, small, data) as first, _side(url, large, data) as second:
         sides = (first, second)
-        gc.freeze()  # as the server does
+        gc.freeze()  # as `mediamill up` does
         await _measure_claims(sides, rounds)
         tell("claims are measured")
         for question in questions(vectors=bool(small.vectors)):

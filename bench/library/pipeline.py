@@ -86,10 +86,10 @@ def make_images(folder: Path, count: int) -> list[Path]:
 
 
 def measure_pipeline(
-    folder: Path, rounds: int, tell: Callable[[str], None], *, quick: bool = False
+    folder: Path, rounds: int, tell: Callable[[str], None], *, count: int = COUNT
 ) -> dict[str, Any]:
     """By turns: the processor alone, the whole pipeline."""
-    images = make_images(folder / "images", QUICK_COUNT if quick else COUNT)
+    images = make_images(folder / "images", count)
     tell(f"{len(images)} images of 12 megapixels, {sum(one.stat().st_size for one in images) >> 20} MiB")
     return asyncio.run(_measure(folder, images, rounds, tell))
 
@@ -103,7 +103,7 @@ async def _measure(
         with _children() as pool:
             await _add(app, images[0].parent)
             _run_alone(pool, images[:WARM], folder / "warm")
-            await _run_pipeline(app, worker, WARM)
+            await _run_pipeline(app, worker, min(WARM, len(images)))
             for _ in range(rounds):
                 alone.append(_run_alone(pool, images, folder / "alone"))
                 piped.append(await _run_pipeline(app, worker, len(images)))
@@ -257,7 +257,10 @@ def main() -> int:
     machine = describe_machine()
     with tempfile.TemporaryDirectory(prefix="bench-library-") as folder:
         told = measure_pipeline(
-            Path(folder), options.rounds, lambda text: print(text, file=sys.stderr), quick=options.quick
+            Path(folder),
+            options.rounds,
+            lambda text: print(text, file=sys.stderr),
+            count=QUICK_COUNT if options.quick else COUNT,
         )
     print(json.dumps({"machine": machine, **told}, indent=2))
     return int(not all(demand["met"] for demand in told["demands"]))

@@ -24,7 +24,9 @@ from typing import Any
 
 import psutil
 
+from bench.engine.sql import execute
 from bench.machine import describe_machine
+from bench.superuser import superuser_url
 from bench.video.report import Demand
 from mediamill.app import App, open_app
 from mediamill.db.embedded import postmaster_pid
@@ -33,7 +35,7 @@ from mediamill.libraries.scan import scan_library
 from mediamill.settings import Settings
 
 FIRST_SHARE, AGAIN_SHARE = 0.25, 0.70
-FOLDERS, QUICK_FOLDERS, FILES = 2000, 200, 100
+FOLDERS, FILES = 2000, 100
 BACKGROUND = (
     "autovacuum",
     "checkpointer",
@@ -105,10 +107,9 @@ def read_bare(root: str) -> int:
 
 
 def measure_scan(
-    folder: Path, rounds: int, tell: Callable[[str], None], *, quick: bool = False, folders: int = 0
+    folder: Path, rounds: int, tell: Callable[[str], None], *, folders: int = FOLDERS
 ) -> dict[str, Any]:
     """By turns: bare, first scan, bare, again with nothing changed."""
-    folders = folders or (QUICK_FOLDERS if quick else FOLDERS)
     make_tree(folder / "tree", folders, FILES)
     tell(f"{folders * FILES} files in {folders} folders")
     return asyncio.run(_measure(folder, folders * FILES, rounds, tell))
@@ -155,7 +156,10 @@ async def _measure_round(app: App, root: Path, files: int, meters: dict[str, Met
 
     await meters["bare"].run(app, bare)
     await meters["first"].run(app, scan)
-    await app.database.pool.execute("checkpoint")  # what the first scan left to write is not the next one's
+    admin = superuser_url(app.database.url, app.settings.data_folder)
+    await asyncio.to_thread(
+        execute, admin, "checkpoint"
+    )  # what the first scan left to write is not the next one's
     await meters["bare_again"].run(app, bare)
     await meters["again"].run(app, scan)
 

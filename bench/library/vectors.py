@@ -30,6 +30,7 @@ import psutil
 from numpy.typing import NDArray
 
 from bench.machine import describe_machine
+from bench.superuser import superuser_url
 from mediamill.db.embedded import EmbeddedServer
 from mediamill.db.migrate import upgrade
 from mediamill.processors.models.image_classes import read_class_words
@@ -310,7 +311,15 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-vectors-"))
     use = EmbeddedServer(folder).start()
     try:
-        found = asyncio.run(run(use.url, sets, options.ways, options.limits, options.options))
+        found = asyncio.run(
+            run(
+                superuser_url(use.url, folder, "mediamill"),
+                sets,
+                options.ways,
+                options.limits,
+                options.options,
+            )
+        )
     finally:
         use.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -34,9 +34,6 @@ from mediamill.testing import chaos_kinds
 
 RESULTS = Path(__file__).parents[1] / "results"
 KEEP_SECONDS = 120  # finished jobs and events are kept so long, so that the run is long beside it
-SAMPLE_SECONDS = 10
-CALIBRATE_SECONDS = 30
-SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +41,13 @@ class Plan:
     """How long, and how much of the capacity."""
 
     minutes: int
-    warm_up_seconds: int
-    share: float = SHARE
+    warm_up_seconds: float
+    share: float = 0.75
+    settle_seconds: float = 10
+    calibrate_seconds: float = 30
+    minute_seconds: float = 60
+    samples_a_minute: int = 6
+    ahead: int = 4_000  # jobs that wait while the capacity is looked for
 
 
 def main() -> int:
@@ -60,7 +62,7 @@ def main() -> int:
     print(f"load before the run: {machine['load_before']} on {machine['cores']} cores", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="mediamill-load-"))
     try:
-        figures = asyncio.run(_measure(folder, Plan(options.minutes, options.warm_up)))
+        figures = asyncio.run(measure(folder, Plan(options.minutes, options.warm_up)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     told = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, **figures}
@@ -70,12 +72,14 @@ def main() -> int:
     return 0 if figures["flat"] else 1
 
 
-async def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
+async def measure(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Look for the capacity, then keep up a share of it and watch what grows."""
     async with _mill(folder) as (database, server):
         feeder = Feeder(database)
-        print(f"looking for the capacity for {CALIBRATE_SECONDS} s", flush=True)
-        await feeder.saturate(10)  # children started, plans kept
-        capacity = await feeder.saturate(CALIBRATE_SECONDS)
+        print(f"looking for the capacity for {plan.calibrate_seconds:g} s", flush=True)
+        await feeder.saturate(plan.settle_seconds, plan.ahead)  # children started, plans kept
+        await feeder.until_done(120)
+        capacity = await feeder.saturate(plan.calibrate_seconds, plan.ahead)
         await feeder.until_done(120)
         rate = capacity * plan.share
         print(
@@ -88,7 +92,7 @@ async def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
         watcher = Watcher(database, server, postmaster)
         feeder.late_ticks = 0
         watching = asyncio.create_task(_watch(watcher, feeder, plan))
-        await feeder.feed(rate, plan.minutes * 60)
+        await feeder.feed(rate, plan.minutes * plan.minute_seconds)
         await watching
         await feeder.until_done(60)
     return {
@@ -103,17 +107,17 @@ async def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
 
 
 async def _watch(watcher: Watcher, feeder: Feeder, plan: Plan) -> None:
-    began = time.monotonic()
+    began, length = time.monotonic(), plan.minute_seconds
     await watcher.sample()
-    await watcher.minute(60, 0)
+    await watcher.minute(length, 0)
     watcher.minutes.clear()
-    for minute in range(1, plan.minutes + 1):
+    for minute in range(plan.minutes):
         added = feeder.added
-        for part in range(1, 60 // SAMPLE_SECONDS + 1):
-            due = began + (minute - 1) * 60 + part * SAMPLE_SECONDS
+        for part in range(1, plan.samples_a_minute + 1):
+            due = began + (minute + part / plan.samples_a_minute) * length
             await asyncio.sleep(max(due - time.monotonic(), 0))
             await watcher.sample()
-        print_minute(await watcher.minute(60, feeder.added - added))
+        print_minute(await watcher.minute(length, feeder.added - added))
 
 
 @asynccontextmanager

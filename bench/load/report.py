@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -18,16 +18,12 @@ Sample = dict[str, Any]
 
 def judge(samples: Sequence[Sample]) -> dict[str, Any]:
     """Growth of each thing, and whether all of it is flat."""
-    things: dict[str, Callable[[Sample], float]] = {
-        f"memory of {name}, MB": lambda s, name=name: s["memory_mb"][name] for name in samples[0]["memory_mb"]
-    }
-    for name in JUDGED_TABLES:
-        things[f"table {name}, MB"] = lambda s, name=name: s["tables"][name]["bytes"] / MEGABYTE
-        things[f"indexes of {name}, MB"] = lambda s, name=name: s["tables"][name]["index_bytes"] / MEGABYTE
+    seen = [_read(sample) for sample in samples]
     third = max(len(samples) // 3, 1)
     growth = {}
-    for thing, read in things.items():
-        first, last = median(map(read, samples[:third])), median(map(read, samples[-third:]))
+    for thing in seen[0]:
+        values = [each[thing] for each in seen]
+        first, last = median(values[:third]), median(values[-third:])
         flat = last <= first * MOST_GROWTH or last - first <= SMALL_MB
         growth[thing] = {"first": round(first, 1), "last": round(last, 1), "flat": flat}
     before, after = samples[0]["tables"], samples[-1]["tables"]
@@ -38,6 +34,16 @@ def judge(samples: Sequence[Sample]) -> dict[str, Any]:
         "most_dead_rows": {name: max(sample["tables"][name]["dead"] for sample in samples) for name in after},
         "most_waiting": max(sample["waiting"] for sample in samples),
     }
+
+
+def _read(sample: Sample) -> dict[str, float]:
+    """All that could grow, in megabytes."""
+    read = {f"memory of {name}, MB": float(value) for name, value in sample["memory_mb"].items()}
+    for name in JUDGED_TABLES:
+        table = sample["tables"][name]
+        read[f"table {name}, MB"] = table["bytes"] / MEGABYTE
+        read[f"indexes of {name}, MB"] = table["index_bytes"] / MEGABYTE
+    return read
 
 
 def print_minute(line: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ class Watcher:
 
 def _megabytes(sample: dict[str, Any], table: str) -> float:
     found = sample["tables"][table]
-    return round((found["bytes"] + found["index_bytes"]) / MEGABYTE, 1)
+    return float(round((found["bytes"] + found["index_bytes"]) / MEGABYTE, 1))
 
 
 def _words(process: psutil.Process) -> list[str]:

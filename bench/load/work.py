@@ -61,16 +61,16 @@ class Feeder:
             self.late_ticks += wait < 0
             await asyncio.sleep(max(wait, 0))
 
-    async def saturate(self, seconds: float, ahead: int = 4_000) -> float:
-        """As fast as they are run, with some always waiting; jobs ended a second: the capacity."""
-        before, began = self.added, time.monotonic()
+    async def saturate(self, seconds: float, ahead: int) -> float:
+        """As fast as they are run, with so many always waiting; jobs ended a second: the capacity."""
+        before, began = self.added - await self.waiting(), time.monotonic()
         while time.monotonic() < began + seconds:
             waiting = await self.waiting()
             if waiting < ahead:
-                await self._add(500)
+                await self._add(min(500, ahead))
             else:
                 await asyncio.sleep(0.01)
-        ended = self.added - before - await self.waiting()
+        ended = self.added - await self.waiting() - before
         return ended / (time.monotonic() - began)
 
     async def until_done(self, limit_seconds: float) -> None:

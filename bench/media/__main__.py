@@ -20,6 +20,7 @@ from bench.frame import RESULTS, Found, head_of, look_at_machine, measure_parts,
 from bench.media.cascade import compare_cascades
 from bench.media.memory import measure_photo, measure_sound, measure_video
 from bench.media.photos import make_photos
+from bench.media.scene_peers import PEERS
 from bench.media.scene_scan import compare as compare_scans
 from bench.media.scene_scan import make_clip
 from bench.media.warm import SAMPLE_OF, measure_overhead, measure_processor
@@ -41,6 +42,8 @@ class Sizes:
     photos: int = 6
     scan_seconds: int = 30
     scan_rounds: int = 3
+    scan_peers: tuple[str, ...] = tuple(PEERS)
+    processors: tuple[str, ...] = tuple(SAMPLE_OF)
     jobs: int = 400
     large_bytes: int = 1 << 30
     megapixels: int = 200
@@ -58,14 +61,14 @@ def measure_scene_scan(folder: Path, rounds: int, sizes: Sizes) -> Found:
     """Beside PyAV, ffmpeg and PySceneDetect as they come, and apart beside ffmpeg with our own shortcut."""
     clip = folder / "scan.mp4"
     make_clip(clip, sizes.scan_seconds)
-    found = compare_scans(clip, min(rounds, sizes.scan_rounds), sys.executable)
+    found = compare_scans(clip, min(rounds, sizes.scan_rounds), sys.executable, sizes.scan_peers)
     names = ("scene_scan_vs_best", "scene_scan_vs_rough_ffmpeg")
     return {**found, "ratios": {name: found.pop(name) for name in names}}
 
 
 def measure_warm(folder: Path, _rounds: int, sizes: Sizes) -> Found:
     """No peers: what the sandbox costs."""
-    processors = {name: asyncio.run(measure_processor(name, folder)) for name in SAMPLE_OF}
+    processors = {name: asyncio.run(measure_processor(name, folder)) for name in sizes.processors}
     return {**asyncio.run(measure_overhead(folder, sizes.jobs)), "processors": processors}
 
 

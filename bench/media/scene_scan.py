@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +92,13 @@ def run_once(name: str, clip: Path, peers_python: str) -> dict[str, float] | str
     return result
 
 
-def compare(clip: Path, rounds: int, peers_python: str) -> dict[str, Any]:
+def compare(
+    clip: Path, rounds: int, peers_python: str, asked: Sequence[str] = tuple(PEERS)
+) -> dict[str, Any]:
     """Interleaved rounds; medians, and our speed over the best peer's."""
     runs: dict[str, list[dict[str, float]]] = {}
     missing: dict[str, str] = {}
-    names = [OURS, *PEERS]
+    names = [OURS, *asked]
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             if name in missing:

@@ -18,7 +18,7 @@ from bench.video.ours import SEGMENT_SECONDS
 from bench.video.programs import Spent, await_end, measure
 from bench.video.quality import count_frames
 
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.005
 
 
 def measure_resuming(clip: Path, folder: Path, seconds: int) -> dict[str, Any]:
@@ -59,17 +59,20 @@ def _command(clip: Path, folder: Path) -> list[str]:
 
 
 def _run_and_kill(clip: Path, folder: Path, after: int) -> Spent:
-    """Half a segment behind the moment when so many are kept: neither the best nor the worst time to die."""
+    """Half a segment after so many are kept: neither the best nor the worst time to die."""
     with TemporaryFile() as said:
         began = time.perf_counter()
         process = subprocess.Popen(_command(clip, folder), stdout=said, stderr=subprocess.STDOUT)
-        while len(_segments(folder)) < after:
+        first_at = None
+        while (kept := len(_segments(folder))) < after:
+            if kept and first_at is None:
+                first_at = time.perf_counter()
             if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 raise RuntimeError("it ended before it could be killed")
             time.sleep(LOOK_SECONDS)
-        per_segment = (time.perf_counter() - began) / max(1, after // len(clip_rungs()))
-        time.sleep(per_segment / 2)
-        process.send_signal(signal.SIGKILL)
+        encoding = time.perf_counter() - first_at if first_at else 0
+        time.sleep(encoding / max(1, after // len(clip_rungs())) / 2)
+        os.kill(process.pid, signal.SIGKILL)  # not by Popen, which would reap it when it has ended already
         return await_end(process, said.fileno(), began, -signal.SIGKILL)
 
 

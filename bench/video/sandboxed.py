@@ -9,7 +9,7 @@ from typing import Any
 from bench.media.child_jobs import open_child
 from bench.video.ours import PAYLOAD
 from mediamill.worker.messages import KeptFile
-from mediamill.worker.sandbox import Limits, SandboxJob
+from mediamill.worker.sandbox import Limits, SandboxJob, Take
 
 LIMITS = Limits(43_200, 4 << 30)  # as the pool that comes with mediamill
 
@@ -19,8 +19,8 @@ async def measure_sandboxed(clip: Path, warm_up: Path, folder: Path) -> dict[str
     taken = folder / "taken"
     taken.mkdir(parents=True)
 
-    def take(kept: KeptFile, scratch: Path) -> None:
-        (scratch / kept.path).rename(taken / kept.name)
+    def take(kept: KeptFile, take_out: Take) -> None:
+        (take_out({kept.name: kept.path}) / kept.path).rename(taken / kept.name)
 
     async with open_child("transcode", folder, LIMITS, watch=False) as child:
         await child.sandbox.run(SandboxJob(PAYLOAD, "video/mp4", warm_up), on_kept=take)

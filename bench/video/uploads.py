@@ -26,6 +26,7 @@ from mediamill.client import Client
 
 HEAD = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"  # enough to be taken for a video
 PIECE = 1 << 20
+SECRET = "known to the benchmark alone"
 SETTLE_SECONDS = 2.0
 REST_SECONDS = 3.0
 
@@ -49,7 +50,7 @@ def measure_upload(folder: Path, size_bytes: int, rounds: int) -> dict[str, Any]
     source = make_file(folder / "film.mp4", size_bytes)
     small = make_file(folder / "small.mp4", 8 * PIECE)
     port, figures = free_port(), Figures()
-    with _serving(folder / "data", port) as server, Client(f"http://127.0.0.1:{port}") as client:
+    with _serving(folder / "data", port) as server, Client(f"http://127.0.0.1:{port}", SECRET) as client:
         client.upload_video(small)  # everything is imported and connected
         time.sleep(SETTLE_SECONDS)
         before = forget_peak(server)
@@ -162,6 +163,7 @@ def _serving(data: Path, port: int) -> AbstractContextManager[psutil.Process]:
         "MEDIAMILL_DATA": str(data),
         "MEDIAMILL_PORT": str(port),
         "MEDIAMILL_LOG_LEVEL": "ERROR",
+        "MEDIAMILL_ADMIN_SECRET": SECRET,
     }
     environment.pop("MEDIAMILL_DATABASE_URL", None)
     command = [sys.executable, "-m", "mediamill", "up", "--workers", "0"]

@@ -5,11 +5,15 @@ Importing the commands takes a moment; it happens inside main(), where a Ctrl-C 
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; exit with its code."""
+    # A parent may have closed them (`>&-`): Python then has None there, and the next file would take their number.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
         from mediamill.cli.command import run
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mediamill.environment import package_environment, plain_environment
 from mediamill.errors import UnavailableError
 
 PINS = Path(__file__).with_name(
@@ -48,8 +49,9 @@ class NodeTools:
     npm: tuple[str, ...]
 
     def environment(self) -> dict[str, str]:
-        """Ours, with this Node.js first on the path: npm and its children look for `node` there."""
-        return {**os.environ, "PATH": f"{self.node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+        """With this Node.js first on the path: npm and its children look for `node` there."""
+        path = f"{self.node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return {**package_environment(), "PATH": path}
 
 
 def find_node(folder: Path, oldest: tuple[int, int], tell: Tell = lambda _: None) -> NodeTools:
@@ -89,7 +91,13 @@ def version_of(command: Sequence[str]) -> tuple[int, int]:
     """What `--version` says, or 0.0 if it does not run."""
     try:
         said = subprocess.run(  # noqa: S603
-            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+            env=plain_environment(),
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return (0, 0)
@@ -116,7 +124,7 @@ def _fetch_node(made: Path) -> None:
         "-r",
         str(PINS),
     ]
-    _run(command, made, {**os.environ, "TMPDIR": str(made.parent), "PIP_USER": "0"}, "pip install")
+    _run(command, made, {**package_environment(), "TMPDIR": str(made.parent), "PIP_USER": "0"}, "pip install")
 
 
 def _install(

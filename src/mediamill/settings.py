@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-# A secret that processors are given; all others are kept from them.
-FOR_PROCESSORS: dict[str, JsonValue] = {"for_processors": True}
+from mediamill.local_key import DATA_FOLDER
+
+_ADDRESS = re.compile(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?")
 
 
 class Settings(BaseSettings):
@@ -21,7 +24,7 @@ class Settings(BaseSettings):
 
     # files
     data: Path = Field(
-        default=Path("~/.local/share/mediamill"),
+        default=DATA_FOLDER,
         description="The data folder: the embedded database, staged media, logs.",
     )
 
@@ -87,13 +90,19 @@ class Settings(BaseSettings):
     # api and ui
     host: str = Field(
         default="127.0.0.1",
-        description="Address that the server listens on. Beyond loopback, every route asks for the admin secret.",
+        description="Address that the server listens on. Beyond loopback it needs an admin secret.",
     )
     port: int = Field(default=8420, ge=0, le=65535, description="Port of the server.")
     admin_secret: SecretStr | None = Field(
         default=None,
-        description="Secret for registering workers, and for every route once the server listens beyond loopback: the "
-        "first way in, by which users and tokens are made.",
+        description="Secret that opens everything, from any machine, with at least 16 characters "
+        "(`openssl rand -hex 32`): the first way in, by which users and tokens are made.",
+    )
+    hosts: str = Field(
+        default="",
+        description="Names by which browsers and programs reach the server, separated by commas (`mill.example`); it "
+        "answers requests to any other name with 421. Loopback names are always accepted; beyond loopback, so are "
+        "addresses, and any name while this is empty.",
     )
     trusted_proxies: str = Field(
         default="",
@@ -104,22 +113,65 @@ class Settings(BaseSettings):
         default=600,
         ge=0,
         description="Searches, exports, messages and other dear requests that one user or token may send in a minute; "
-        "0: any number. Whoever is on this machine without a login is not counted.",
+        "0: any number. Commands of the server's own user are not counted.",
+    )
+    streams_per_caller: int = Field(
+        default=50,
+        ge=1,
+        description="Live streams (events, answers of an agent, wake-ups of a worker) that one user, token or worker "
+        "may have open at once, on each server.",
     )
 
     # access
-    login: Literal["auto", "always"] = Field(
-        default="auto",
-        description="Who has to log in or show a token: `auto`, everybody but those on this machine while the server "
-        "listens on loopback only; `always`, these too.",
-    )
     session_hours: float = Field(
-        default=168, gt=0, le=8760, description="How long a browser stays logged in."
+        default=168, gt=0, le=8760, description="How long a browser stays logged in at most."
+    )
+    session_idle_hours: float = Field(
+        default=24,
+        ge=0.1,
+        le=8760,
+        description="A browser that sent no request for so long is logged out; a page that is open sends some.",
+    )
+    public_url: str | None = Field(
+        default=None,
+        description="Address at which browsers reach the server (`https://mill.example`). Passkeys and single sign-on "
+        "need it; unset, they work on `http://localhost` only.",
+    )
+    oidc_issuer: str | None = Field(
+        default=None,
+        description="Provider of single sign-on by OpenID Connect, exactly as it calls itself "
+        "(`https://id.example/realms/home`). Unset: no single sign-on.",
+    )
+    oidc_client_id: str | None = Field(default=None, description="Our client id at the provider.")
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, description="Our secret at the provider. Unset: a public client, with PKCE alone."
+    )
+    oidc_label: str = Field(
+        default="single sign-on",
+        max_length=60,
+        description="What the provider is called on the login page: “Continue with …”.",
+    )
+    oidc_scopes: str = Field(
+        default="openid profile email",
+        description="Scopes that are asked of the provider; some need `groups` too, to send groups.",
+    )
+    oidc_name_claim: str = Field(
+        default="preferred_username", description="Claim that becomes the name of a new user."
+    )
+    oidc_groups_claim: str = Field(default="groups", description="Claim that lists somebody's groups.")
+    oidc_admins: str = Field(
+        default="",
+        description="Groups and verified e-mail addresses, separated by commas, that log in with the scope `admin`.",
+    )
+    oidc_users: str = Field(
+        default="",
+        description="Groups and verified e-mail addresses, separated by commas, that log in with the scopes `read` and "
+        "`ingest`. Who is in neither list is not let in.",
     )
     token: SecretStr | None = Field(
         default=None,
-        description="Token that commands show to the server (`mediamill tokens create`). Unset: the admin secret, if "
-        "that is set.",
+        description="Token that commands show to the server (`mediamill tokens create`). Unset: the admin secret if "
+        "that is set, else a pass signed with the key in the data folder.",
     )
     audit_keep_days: float = Field(
         default=365, ge=0, description="How long the audit log remembers; 0: for ever."
@@ -137,6 +189,21 @@ class Settings(BaseSettings):
     )
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
+    )
+    sandbox_landlock: bool = Field(
+        default=True,
+        description="Child processes that decode media are confined to their own files by Landlock, where the kernel "
+        "has it. Switch it off only to find out whether it is in the way of a plugin.",
+    )
+    sandbox_environment: str = Field(
+        default="",
+        description="Environment variables that are passed on to child processes besides the usual ones, separated by "
+        "commas: for plugins that need some. Whoever takes over a child can read them.",
+    )
+    worker_environment: str = Field(
+        default="",
+        description="Names of variables, separated by commas, that the workers of `mediamill up` get besides those of "
+        "mediamill: for plugins. Whatever else is in the environment of the server does not reach them.",
     )
     server: str | None = Field(
         default=None,
@@ -207,18 +274,17 @@ class Settings(BaseSettings):
         default=None,
         description="The OpenAI-compatible endpoint (llama.cpp, Ollama, vLLM, a cloud), up to and including `/v1`.",
     )
-    openai_key: SecretStr | None = Field(
-        default=None, description="Key for the OpenAI-compatible endpoint.", json_schema_extra=FOR_PROCESSORS
-    )
+    openai_key: SecretStr | None = Field(default=None, description="Key for the OpenAI-compatible endpoint.")
     gemini_url: str = Field(
         default="https://generativelanguage.googleapis.com", description="Address of the Gemini API."
     )
-    gemini_key: SecretStr | None = Field(
-        default=None, description="Key for the Gemini API.", json_schema_extra=FOR_PROCESSORS
-    )
+    gemini_key: SecretStr | None = Field(default=None, description="Key for the Gemini API.")
     moondream_url: str | None = Field(default=None, description="Address of a Moondream endpoint.")
-    moondream_key: SecretStr | None = Field(
-        default=None, description="Key for the Moondream endpoint.", json_schema_extra=FOR_PROCESSORS
+    moondream_key: SecretStr | None = Field(default=None, description="Key for the Moondream endpoint.")
+    model_servers: str = Field(
+        default="",
+        description="Further servers that processors of plugins may call, as addresses separated by commas "
+        "(`http://gpu:9000/api`): these and all that is beneath them. The servers named above need no entry.",
     )
     model_timeout_seconds: float = Field(
         default=120, gt=0, description="How long one answer of a model beyond this machine may take."
@@ -374,6 +440,23 @@ class Settings(BaseSettings):
     reply_timeout_seconds: float = Field(
         default=120, gt=0, description="How long one automatic answer may take."
     )
+    sender_messages_per_day: int = Field(
+        default=200,
+        ge=0,
+        description="Messages that one person may send to a bot on a chat network in a day (midnight to midnight UTC). "
+        "0: any number. A bot can have a limit of its own: `mediamill bots set NAME messages_per_day=50`.",
+    )
+    sender_media_seconds_per_day: int = Field(
+        default=3_600,
+        ge=0,
+        description="Seconds of sound and video that one person may send to a bot in a day. 0: any number.",
+    )
+    sender_tokens_per_day: int = Field(
+        default=1_000_000,
+        ge=0,
+        description="Tokens of the model that the answers to one person may cost in a day; what comes after "
+        "that is not answered. 0: any number.",
+    )
 
     # providers
     bridge_url: str | None = Field(
@@ -489,6 +572,31 @@ class Settings(BaseSettings):
         description="Most flight logs of workers that are kept, in the database and in the folder of each machine.",
     )
     flight_dumps_keep_days: float = Field(default=30, gt=0, description="How long they are kept at most.")
+
+    @field_validator("model_servers")
+    @classmethod
+    def _check_addresses(cls, listed: str) -> str:
+        if not all(_ADDRESS.fullmatch(each.strip()) for each in listed.split(",") if each.strip()):
+            raise ValueError(
+                "must be addresses (http://host:port/path) separated by commas, without user or query"
+            )
+        return listed
+
+    @field_validator("public_url", "oidc_issuer")
+    @classmethod
+    def _check_address(cls, url: str | None, given: ValidationInfo) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError("is not an address like https://mill.example")
+        if given.field_name == "public_url":
+            if parts.path not in ("", "/"):
+                raise ValueError("must not have a path")
+            return url.rstrip("/")
+        if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise ValueError("must be an https address")
+        return url
 
     @field_validator("queue_mode")
     @classmethod

@@ -53,6 +53,37 @@ def test_memory_is_bounded_whoever_comes(clock: list[float]) -> None:
     assert 0 not in lately
 
 
+def test_whoever_was_seen_least_lately_is_forgotten_first(clock: list[float]) -> None:
+    tries, lately = Buckets(1, 60, keys=2), Lately(keys=2)
+    for key in ("a", "b", "a", "c"):
+        tries.take(key)
+        lately.add(key)
+    assert [key for key in "abc" if tries.wait_seconds(key)] == ["a", "c"]
+    assert [key for key in "abc" if key in lately] == ["a", "c"]
+    lately.discard("a")
+    lately.discard("unheard of")
+    assert "a" not in lately
+
+
+def test_giving_back_does_not_fill_a_bucket_over_its_brim_nor_remember_a_full_one(clock: list[float]) -> None:
+    tries = Buckets(3, 60)
+    tries.give_back("a")
+    tries.take("a")
+    tries.give_back("a")
+    assert len(tries) == 0
+    for _ in range(3):
+        tries.take("a")
+    tries.give_back("a")
+    assert (len(tries), tries.wait_seconds("a")) == (1, 0)
+    tries.take("a")
+    assert tries.wait_seconds("a") == pytest.approx(20)
+
+
+@pytest.mark.parametrize("address", [None, "", "a name"])
+def test_those_without_an_address_share_one_neighbourhood(address: str | None) -> None:
+    assert neighbourhood(address) == "unknown"
+
+
 def test_a_household_is_one_neighbour() -> None:
     assert neighbourhood("203.0.113.9") == "203.0.113.9"
     assert neighbourhood("2001:db8:1:2::1") == neighbourhood("2001:db8:1:2:ffff::9") == "2001:db8:1:2::/64"

@@ -1,4 +1,4 @@
-"""A chat server on this machine, pi installed once into .cache, and agents that end with their test."""
+"""A chat server on this machine, the pi that set-up installed, and agents that end with their test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mediamill.agents.pi_setup import PiProgram, install_pi
 from mediamill.settings import Settings
 from mediamill.testing.openai_server import OpenAiServer, images_in
 
-ROOT = Path(__file__).resolve().parents[2]
+PI_DATA = Path(__file__).resolve().parents[2] / ".tools" / "pi"
 KEY = "sk-test-of-the-endpoint"
 
 MakePi = Callable[..., PiAgent]
@@ -51,9 +51,24 @@ def server() -> Iterator[OpenAiServer]:
         yield opened
 
 
+def _refuse_to_install(_: str) -> None:
+    pytest.fail("pi is not installed: make .tools/.stamp-pi")
+
+
+def installed_pi() -> PiProgram:
+    """From set-up: nothing is fetched while tests run."""
+    return install_pi(Settings(data=PI_DATA), _refuse_to_install)
+
+
+def link_pi(data: Path) -> None:
+    """Into a data folder, so that a server there finds it installed."""
+    installed_pi()
+    (data / "tools").symlink_to(PI_DATA / "tools")
+
+
 @pytest.fixture(scope="session")
 def pi_program() -> PiProgram:
-    return install_pi(Settings(data=ROOT / ".cache"), print)
+    return installed_pi()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from mediamill.agents.contract import (
 )
 from mediamill.agents.openai_chat import OpenAiAgent
 from mediamill.agents.pi import PiAgent
+from mediamill.settings import Settings
 from mediamill.testing.model_server import (
     DRIP,
     ELSEWHERE,
@@ -29,7 +31,7 @@ from mediamill.testing.model_server import (
     rate_limited,
     reply,
 )
-from mediamill.testing.openai_server import OpenAiServer, chunk
+from mediamill.testing.openai_server import DESCRIPTION, OpenAiServer, chunk
 from tests.agents.conftest import MakeSettings, said
 
 
@@ -138,3 +140,26 @@ async def test_a_session_that_nobody_holds_is_forgotten(
     await answer_text(agent.session("t").prompt("one"))
     await answer_text(agent.session("t", [Turn("user", "as the caller has it")]).prompt("two"))
     assert said(server) == [("user", "as the caller has it"), ("user", "two")]
+
+
+async def test_tokens_are_those_that_the_endpoint_reports(tmp_path: Path) -> None:
+    with OpenAiServer() as server:
+        agent = OpenAiAgent(Settings(data=tmp_path, openai_url=f"{server.url}/v1"))
+        session = agent.session("thread")
+        for asked in (1, 2):
+            await answer_text(session.prompt("hello"))
+            assert session.tokens == asked * server.tokens
+        await agent.close()
+
+
+async def test_an_endpoint_that_knows_no_usage_is_asked_without_it_and_tokens_are_estimated(
+    tmp_path: Path,
+) -> None:
+    with OpenAiServer(with_usage=False) as server:
+        agent = OpenAiAgent(Settings(data=tmp_path, openai_url=f"{server.url}/v1"))
+        session = agent.session("thread")
+        assert await answer_text(session.prompt("hello " * 100)) == DESCRIPTION
+        assert session.tokens > 100
+        await answer_text(session.prompt("again"))
+        assert ["stream_options" in seen.json() for seen in server.seen] == [True, False, False]
+        await agent.close()

@@ -260,6 +260,7 @@ async def test_pi_is_given_the_key_of_the_endpoint_and_no_other_secret(
     await answer_text(agent.session("t").prompt("one"))
     environment = psutil.Process(only_pid(agent)).environ()
     assert "for-nobody" not in environment.values()
+    assert KEY not in str(environment)
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
     assert KEY not in " ".join(psutil.Process(only_pid(agent)).cmdline())
 

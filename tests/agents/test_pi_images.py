@@ -200,6 +200,7 @@ async def test_images_that_pi_would_leave_out_are_refused(make_pi: MakePi, serve
 async def test_while_pi_sums_a_conversation_up_nothing_is_lost(
     make_pi: MakePi, server: OpenAiServer, dies: bool
 ) -> None:
+    server.tokens = 0  # it reports none, so that pi reckons
     agent = make_pi(agent_context_tokens=4_000)  # three images are too much for that, by pi's reckoning
     session = agent.session("t")
     await answer_text(session.prompt("zero", IMAGES[:1]))

@@ -12,8 +12,12 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mediamill.access.places import is_loopback
 from mediamill.api.server import Server, create_api
+from mediamill.api.sessions import COOKIE
 from mediamill.app import App, make_keeper, make_run_keeper
 from mediamill.conversations import jobs as conversations
 from mediamill.conversations.keeper import BotKeeper
@@ -21,6 +25,7 @@ from mediamill.db.connection import Database
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.rules import Engine
 from mediamill.inputs.runner import RunKeeper
+from mediamill.local_key import local_key, sign_pass
 from mediamill.providers.telegram.door import add_webhook_door
 from mediamill.providers.whatsapp.door import add_bridge_door
 from mediamill.settings import Settings
@@ -68,8 +73,9 @@ class Served:
 
 
 def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any) -> FastAPI:
-    """The application as `mediamill up` makes it."""
+    """The application as `mediamill up` makes it; on loopback for its owner, unless `login="always"` says otherwise."""
     values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
+    login = values.pop("login", "auto")
     chosen = Settings.model_validate(values)
     engine = Engine.from_settings(
         chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *video_kinds(chosen), *kinds))
@@ -81,7 +87,27 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     add_bridge_door(app, keeper, chosen)
     add_webhook_door(app, keeper)
     app.state.wired = wired
+    if login == "auto" and is_loopback(chosen.host):
+        app.add_middleware(AsOwner, folder=chosen.data_folder)
     return app
+
+
+class AsOwner:
+    """Most tests are not about who asks: requests that show nothing get the pass that the owner's commands show."""
+
+    def __init__(self, app: ASGIApp, folder: Path) -> None:
+        self._app, self._folder = app, folder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._shows_something(Headers(scope=scope), scope["path"]):
+            shown = f"Bearer {sign_pass(local_key(self._folder))}".encode()
+            scope = {**scope, "headers": [*scope["headers"], (b"authorization", shown)]}
+        await self._app(scope, receive, send)
+
+    def _shows_something(self, headers: Headers, path: str) -> bool:
+        worker = path.startswith("/api/worker/") and path != "/api/worker/register"
+        shown = any(name in headers for name in ("authorization", "x-admin-secret", "x-forwarded-for"))
+        return worker or shown or COOKIE in headers.get("cookie", "")
 
 
 @asynccontextmanager

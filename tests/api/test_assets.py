@@ -62,7 +62,7 @@ async def test_previews_may_be_kept_for_ever_and_by_range(served: Served, ground
     answer = await served.client.get(address)
     assert answer.content == (folder / "preview.webp").read_bytes()
     assert answer.headers["content-type"] == "image/webp"
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
     assert answer.headers["x-content-type-options"] == "nosniff"
     known = await served.client.get(address, headers={"If-None-Match": answer.headers["etag"]})
     assert (known.status_code, known.content) == (304, b"")

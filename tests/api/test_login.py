@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from mediamill.access import limits, users
-from mediamill.access.audit import list_entries
 from mediamill.access.model import HERE, Scope
 from mediamill.access.tokens import create_token
 from mediamill.api.callers import MOST_FAILURES
-from mediamill.api.login import TRIES_BY_ADDRESS, TRIES_BY_NAME, local_path
+from mediamill.api.login import TRIES_BY_ADDRESS, TRIES_BY_NAME
+from mediamill.api.login_page import local_path
 from mediamill.api.sessions import COOKIE
 from mediamill.db.connection import Database
+from tests.access.people import OWN, PASSWORD, actions
 from tests.api.serving import SECRET, make_app, serve
-
-PASSWORD = "correct horse battery"
-OWN = {"Origin": "http://mill.example"}
+from tests.conftest import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,6 @@ async def ann(database: Database) -> str:
     async with database.transaction() as connection:
         await users.add_user(connection, "ann", PASSWORD, [Scope.READ])
     return "ann"
-
-
-async def actions(database: Database) -> list[tuple[str, str, str]]:
-    async with database.connection() as connection:
-        found = await list_entries(connection)
-    return [(entry["who"], entry["action"], entry["subject"]) for entry in found][::-1]
 
 
 async def test_a_user_logs_in_reads_and_logs_out(
@@ -72,6 +66,19 @@ async def test_a_user_logs_in_reads_and_logs_out(
     ]
 
 
+async def test_a_password_that_is_easy_to_guess_is_refused_by_the_api_and_the_page(
+    stranger: httpx.AsyncClient,
+) -> None:
+    bearer = {"Authorization": f"Bearer {SECRET}"}
+    user = {"name": "bob", "password": "123456789012", "scopes": ["read"]}
+    refused = await stranger.post("/api/users", json=user, headers=bearer)
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad_password")
+    assert "unrelated words" in refused.json()["fix"]
+    form = {"name": "bob", "password": "123456789012", "scope": "read"}
+    page = await stranger.post("/access/users", data=form, headers=bearer)
+    assert (page.status_code, "easy to guess" in page.text) == (422, True)
+
+
 async def test_the_admin_secret_logs_in_without_a_name(stranger: httpx.AsyncClient) -> None:
     assert (await stranger.post("/login", data={"name": "", "password": "wrong"})).status_code == 401
     welcome = await stranger.post("/login", data={"name": "", "password": SECRET})
@@ -90,7 +97,9 @@ async def test_a_session_ends_with_its_time_with_the_password_and_with_the_secre
 ) -> None:
     await stranger.post("/login", data={"name": "", "password": SECRET})
     value = stranger.cookies[COOKIE]
-    other = httpx.ASGITransport(make_app(database, tmp_path, host="0.0.0.0", admin_secret="another secret"))
+    other = httpx.ASGITransport(
+        make_app(database, tmp_path, host="0.0.0.0", admin_secret="another secret, as long")
+    )
     async with httpx.AsyncClient(transport=other, base_url="http://mill.example") as elsewhere:
         headers = {"Cookie": f"{COOKIE}={value}"}
         assert (await stranger.get("/api/jobs", headers=headers)).status_code == 200
@@ -270,7 +279,14 @@ async def test_what_is_changed_is_noted_with_who_from_where_and_how_it_went(
         assert (await client.put("/api/pools/audio", json={"concurrency": -2})).status_code == 422
         assert (await client.post("/api/dead/purge", json={"ids": [7]})).status_code == 200
         assert (await client.post("/api/workers/99/command", json={"command": "pause"})).status_code == 404
-        entries = (await client.get("/api/audit")).json()["entries"][::-1]
+
+        async def all_noted() -> bool:
+            """The outcome is noted after the answer has gone out."""
+            entries[:] = (await client.get("/api/audit")).json()["entries"][::-1]
+            return all(entry["outcome"] for entry in entries)
+
+        entries: list[dict[str, Any]] = []
+        await wait_until(all_noted)
         assert (await client.get("/api/audit?action=user&amount=1")).json()["entries"][0]["outcome"] == "404"
     told = [(entry["action"], entry["subject"], entry["outcome"]) for entry in entries]
     assert told == [

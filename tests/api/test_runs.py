@@ -37,7 +37,7 @@ class Agent:
         await self._do("grow_answer", answer=answer)
 
     async def complete(self, answer: str) -> None:
-        await self._do("complete_run", answer=answer)
+        await self._do("complete_run", answer=answer, tokens=0)
 
     async def fail(self) -> None:
         await self._do("fail_run", error_code="agent_failed", error="it broke")

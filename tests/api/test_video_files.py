@@ -60,7 +60,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
 
 
 @pytest.mark.spec("V12")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     first=st.integers(0, 1400) | st.none(),
     last=st.integers(0, 1400) | st.none(),
@@ -163,7 +163,7 @@ async def test_types_and_caches_are_right(
     assert answer.headers["x-content-type-options"] == "nosniff"
     playlist = name.endswith(".m3u8")
     assert answer.headers["cache-control"] == (
-        "no-cache" if playlist else "public, max-age=31536000, immutable"
+        "no-cache" if playlist else "private, max-age=31536000, immutable"
     )
     again = await served.client.get(f"{sea[2]}/{name}", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
@@ -263,7 +263,7 @@ async def test_the_source_is_a_download_by_range(served: Served, ground: Ground)
     assert (answer.status_code, answer.content) == (206, BYTES[1000:])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.text(max_size=200))
 def test_no_name_breaks_out_of_its_header(name: str) -> None:
     said = attachment(name)

@@ -11,7 +11,7 @@ import pytest
 
 from mediamill.access import tokens, users
 from mediamill.access.model import HERE, Scope
-from mediamill.access.sessions import open_session
+from mediamill.access.sessions import SessionLimits, open_session
 from mediamill.api import events, run_stream, wakes, welcome
 from mediamill.api.sessions import COOKIE
 from mediamill.db.connection import Database
@@ -128,7 +128,9 @@ async def test_a_stream_ends_with_the_session_that_opened_it(closed: Served, cha
     async with closed.database.transaction() as connection:
         await users.add_user(connection, "ann", PASSWORD, [Scope.READ])
         ann = await users.find_user(connection, "ann")
-        cookie = await open_session(connection, ann, None, seconds=900, address=None, agent="")
+        cookie = await open_session(
+            connection, ann, None, limits=SessionLimits(900, 900), address=None, agent=""
+        )
     async with follow(closed, "/api/events", Cookie=f"{COOKIE}={cookie}") as stream:
         await stream.go_on()
         await closed.run(change)
@@ -162,6 +164,6 @@ async def test_a_stream_survives_a_database_that_is_away(closed: Served) -> None
         await stream.go_on()
         await closed.run(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
-            "and pid <> pg_backend_pid()"
+            "and pid <> pg_backend_pid() and backend_type = 'client backend'"
         )
         await stream.go_on()

@@ -13,7 +13,7 @@ from tests.api.serving import SECRET, Served, serve
 
 @pytest.mark.spec("E20")
 async def test_registration_needs_the_secret_and_shows_the_key_once(served: Served) -> None:
-    for headers in ({}, {"X-Admin-Secret": "wrong"}, {"X-Admin-Secret": ""}):
+    for headers in ({"X-Forwarded-For": "203.0.113.9"}, {"X-Admin-Secret": "wrong"}, {"X-Admin-Secret": ""}):
         answer = await served.client.post("/api/worker/register", json={"name": "x"}, headers=headers)
         assert told(answer) == (403, "registration_denied")
     worker = await register(served, capabilities={"gpu": True})

@@ -15,7 +15,7 @@ import asyncpg
 from mediamill.backup.make import Made, make_backup
 from mediamill.backup.model import Manifest
 from mediamill.backup.restore import restore_backup
-from tests.conftest import database_url, drop_database, run_sql
+from tests.conftest import admin_url, create_database, database_url, drop_database, run_sql
 
 FILES = {
     "pending_media/a-guid": b"a voice note",
@@ -57,8 +57,8 @@ def hashes(files: dict[str, bytes]) -> dict[str, str]:
 async def empty_url(server_url: str) -> AsyncIterator[str]:
     """An empty database."""
     name = f"restored_{os.getpid()}_{next(_numbers)}"
-    admin = database_url(server_url, "postgres")
-    await run_sql(admin, f"create database {name}")
+    admin = admin_url(server_url)
+    await run_sql(admin, create_database(server_url, name))
     yield database_url(server_url, name)
     await run_sql(admin, drop_database(name))
 

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from mediamill.backup.copying import Progress
-from mediamill.backup.database import ToolFailedError, load_database, without_password
+from mediamill.backup.database import ToolFailedError, client_environment, load_database, split_password
 from mediamill.db.postmaster import ENVIRONMENT
 
 
 def test_a_password_is_not_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSFILE", "/srv/pgpass")
     monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=1")
-    address, environment = without_password(
-        "postgresql://me:p%40ss%3A@db.example.org:5433/mill?sslmode=require"
-    )
-    assert address == "postgresql://me@db.example.org:5433/mill?sslmode=require"
-    assert (environment["PGPASSWORD"], environment["PGPASSFILE"]) == ("p@ss:", "/srv/pgpass")
+    address, password = split_password("postgresql://me:p%40ss%3A@db.example.org:5433/mill?sslmode=require")
+    assert (address, password) == ("postgresql://me@db.example.org:5433/mill?sslmode=require", "p@ss:")
+    environment = client_environment()
+    assert environment["PGPASSFILE"] == "/srv/pgpass"
     assert "PGOPTIONS" not in environment
     assert environment.items() >= ENVIRONMENT.items()
 
@@ -27,8 +26,7 @@ def test_a_password_is_not_on_the_command_line(monkeypatch: pytest.MonkeyPatch) 
     "url", ["postgresql://postgres@%2Fsrv%2Frun:5432/mediamill", "postgresql://db.example.org/mill"]
 )
 def test_an_address_without_one_stays_as_it_is(url: str) -> None:
-    address, environment = without_password(url)
-    assert (address, "PGPASSWORD" in environment) == (url, False)
+    assert split_password(url) == (url, None)
 
 
 def test_a_program_that_fails_says_why(tmp_path: Path, empty: str) -> None:

@@ -37,9 +37,8 @@ Mediamill = Callable[..., Awaitable[Said]]
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """No setting of whoever runs the tests; a data folder that is not made yet; a port that is always free."""
-    for name in [name for name in os.environ if name.startswith("MEDIAMILL_")]:
-        monkeypatch.delenv(name)
+    """A data folder that is not made yet; a port that is always free."""
+    monkeypatch.delenv("MEDIAMILL_TEST_DATABASE_URL", raising=False)  # `check` knows no such setting
     monkeypatch.setenv("MEDIAMILL_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("MEDIAMILL_PORT", "0")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pyotp
 import pytest
 
+from mediamill.access.second_factor import begin_enrolment, confirm_enrolment
 from mediamill.access.tokens import TokenRevokedError, token_caller
-from mediamill.access.users import check_login
+from mediamill.access.users import check_login, find_user
 from mediamill.cli.auditing import ACTIONS, action_of
 from mediamill.db.connection import Database
 from scripts.reference import all_commands
@@ -35,9 +37,26 @@ async def test_a_user_is_made_changed_and_removed(mediamill: Mediamill, database
     assert "disabled" in (await mediamill("users", "list")).out
     assert (await mediamill("users", "enable", "ann", "--json")).json == {"name": "ann"}
     assert (await mediamill("users", "password", "ANN", "--stdin")).code == 0
+    async with database.connection() as connection:
+        user = await find_user(connection, "ann")
+        secret = (await begin_enrolment(connection, user["id"], "ann")).secret
+        await confirm_enrolment(connection, user["id"], pyotp.TOTP(secret).now())
+    assert (await mediamill("users", "list", "--json")).json[0]["second_factor"] is True
+    assert (await mediamill("users", "reset-second-factor", "ann")).code == 0
+    assert (await mediamill("users", "list", "--json")).json[0]["second_factor"] is False
+    reset = (await mediamill("audit", "--action", "user.change", "--json")).json[0]
+    assert reset["subject"] == "ann (reset-second-factor)"
     assert (await mediamill("users", "remove", "ann", "--yes")).code == 0
     gone = await mediamill("users", "remove", "ann", "--yes")
     assert (gone.code, "there is no user ann" in gone.err) == (1, True)
+
+
+async def test_a_password_that_is_easy_to_guess_is_refused_with_advice(
+    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("123456789012\n"))
+    said = await mediamill("users", "add", "ann", "--stdin")
+    assert (said.code, "easy to guess" in said.err, "unrelated words" in said.err) == (1, True, True)
 
 
 async def test_a_password_is_never_an_argument(mediamill: Mediamill) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mediamill.cli.bot_settings import change_config
+from mediamill.conversations.access import DayLimits, Gate
+from mediamill.conversations.bots import AccessConfig
+from mediamill.conversations.model import Sender
 from mediamill.db.connection import Database
 from mediamill.errors import InvalidError
 from tests.cli.conftest import Mediamill
@@ -40,15 +44,18 @@ async def test_a_bot_is_created_listed_stopped_started_and_deleted(mediamill: Me
 
 
 async def test_all_options_of_create_reach_the_configuration(mediamill: Mediamill) -> None:
-    words = ("--whatsapp", "--chat", "--reply", "openai", "--model", "m", "--prompt", "be brief", "--groups")
-    said = await mediamill("bots", "create", "helper", *words, "--no-start")
+    words = ("--whatsapp", "--chat", "--reply", "openai", "--model", "m", "--prompt", "be brief")
+    said = await mediamill("bots", "create", "helper", *words, "--open", "--groups", "never", "--no-start")
     assert said.out == "helper is created; mediamill bots start helper starts it\n"
+    assert "anybody who knows its number or name may talk to it" in said.err
     bot = await _bot(mediamill, "helper")
     assert bot["running"] is False
     assert set(bot["config"]["providers"]) == {"chat", "whatsapp"}
-    assert bot["config"]["reply"] == {"by": "openai", "model": "m", "prompt": "be brief", "groups": True}
+    assert bot["config"]["reply"] == {"by": "openai", "model": "m", "prompt": "be brief"}
+    assert (bot["config"]["access"]["mode"], bot["config"]["access"]["groups"]) == ("open", "never")
     shown = (await mediamill("bots", "show", "helper")).out
-    assert "openai, in groups too" in shown
+    assert re.search(r"who may talk +anybody", shown)
+    assert re.search(r"in groups +never", shown)
     assert "be brief" in shown
 
 
@@ -56,9 +63,10 @@ async def test_a_bot_is_made_from_the_file_of_another(mediamill: Mediamill, tmp_
     await mediamill("bots", "create", "demo", "--reply", "echo", "--prompt", "hm")
     file = tmp_path / "bot.json"
     file.write_text((await mediamill("bots", "show", "demo", "--json")).out)
-    await mediamill("bots", "create", "twin", "--config", file, "--groups")
-    reply = (await _bot(mediamill, "twin"))["config"]["reply"]
-    assert (reply["by"], reply["prompt"], reply["groups"]) == ("echo", "hm", True)
+    await mediamill("bots", "create", "twin", "--config", file, "--groups", "always")
+    config = (await _bot(mediamill, "twin"))["config"]
+    assert (config["reply"]["by"], config["reply"]["prompt"]) == ("echo", "hm")
+    assert (config["access"]["mode"], config["access"]["groups"]) == ("paired", "always")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,14 @@ async def test_a_bot_is_made_from_the_file_of_another(mediamill: Mediamill, tmp_
         (("set", "demo", "providers.smoke={}"), "unknown provider smoke"),
         (("set", "demo", "providers.chat=none"), "a bot needs a provider"),
         (("set", "demo", "limits.max_messages=0", "colour=red"), "colour"),
+        (("set", "demo", "access=everybody"), "access.mode"),
+        (("set", "demo", "tokens_per_day=-1"), "access.tokens_per_day"),
+        (("senders", "nobody"), "there is no bot nobody"),
+        (("pair", "nobody", "ABCDEFGH"), "there is no bot nobody"),
+        (("pair", "demo", "ABCDEFGH"), "nobody waits with the code ABCDEFGH"),
+        (("allow", "demo", "+491701234567"), "the chat in the browser asks for a login"),
+        (("block", "demo", "7001", "--provider", "telegram"), "demo is not on telegram"),
+        (("revoke", "demo", "7001"), "demo is on 0 chat networks"),
     ],
 )
 async def test_a_mistake_is_told_and_changes_nothing(
@@ -102,19 +118,69 @@ async def test_settings_are_changed_by_short_and_long_names(mediamill: Mediamill
     words = (
         "reply=openai",
         "model=42",
-        "groups=true",
+        "groups=always",
+        "access=open",
+        "messages_per_day=7",
+        "tokens_per_day=0",
         "limits.max_messages=7",
         "prompt=7",
         "providers.whatsapp={}",
     )
     assert (await mediamill("bots", "set", "demo", *words)).code == 0
     config = (await _bot(mediamill))["config"]
-    assert config["reply"] == {"by": "openai", "model": "42", "groups": True, "prompt": "7"}
+    assert config["reply"] == {"by": "openai", "model": "42", "prompt": "7"}
+    assert config["access"] == {
+        "mode": "open",
+        "groups": "always",
+        "messages_per_day": 7,
+        "media_seconds_per_day": None,
+        "tokens_per_day": 0,
+    }
     assert config["limits"]["max_messages"] == 7
     assert set(config["providers"]) == {"chat", "whatsapp"}
-    await mediamill("bots", "set", "demo", "model=none", "providers.chat=none")
+    await mediamill("bots", "set", "demo", "model=none", "providers.chat=none", "messages_per_day=none")
     config = (await _bot(mediamill))["config"]
+    assert config["access"]["messages_per_day"] is None
     assert (config["reply"]["model"], set(config["providers"])) == (None, {"whatsapp"})
+
+
+async def test_people_are_paired_allowed_blocked_and_revoked(
+    mediamill: Mediamill, database: Database
+) -> None:
+    said = await mediamill("bots", "create", "shop", "--whatsapp", "--no-start")
+    assert "strangers get a code: mediamill bots pair shop CODE lets them in" in said.out
+    assert "nobody was allowed or blocked" in (await mediamill("bots", "senders", "shop")).out
+    gate = Gate(database, "shop", "whatsapp", AccessConfig(), DayLimits())
+    stranger = Sender("491701111111@s.whatsapp.net", "Ann")
+    assert not await gate.admit(stranger.identifier, stranger, None, provider_message_id="1")
+    [waiting] = (await mediamill("bots", "senders", "shop", "--json")).json
+    listed = (await mediamill("bots", "senders", "shop")).out
+    assert waiting["code"] in listed
+    assert "pending" in listed
+    paired = await mediamill("bots", "pair", "shop", waiting["code"].lower())
+    assert paired.out == "491701111111@s.whatsapp.net may talk to shop now\n"
+    assert await gate.admit(stranger.identifier, stranger, None, provider_message_id="2")
+    blocked = await mediamill("bots", "block", "shop", "+49 170 1111111")
+    assert blocked.out == "491701111111@s.whatsapp.net is ignored by shop from now on\n"
+    allowed = await mediamill("bots", "allow", "shop", "120363000000000001@g.us", "--json")
+    assert allowed.json["state"] == "allowed"
+    revoked = await mediamill("bots", "revoke", "shop", "491701111111")
+    assert revoked.out == "491701111111@s.whatsapp.net is a stranger to shop again\n"
+    found = (await mediamill("bots", "senders", "shop", "--json")).json
+    assert [(each["sender_id"], each["state"]) for each in found] == [("120363000000000001@g.us", "allowed")]
+    assert "nothing was decided" in (await mediamill("bots", "revoke", "shop", "491701111111")).err
+
+
+async def test_check_names_bots_that_anybody_may_talk_to(mediamill: Mediamill) -> None:
+    await mediamill("bots", "create", "shop", "--whatsapp", "--no-start", "--open")
+    await mediamill("bots", "create", "family", "--whatsapp", "--no-start")
+    await mediamill("bots", "create", "demo", "--open")
+    found = [
+        each for each in (await mediamill("check", "--json")).json["findings"] if each["about"] == "bots"
+    ]
+    [note] = [each for each in found if "anybody" in each["message"]]
+    assert note["message"].startswith("shop: ")
+    assert (note["status"], note["fix"]) == ("note", "mediamill bots set shop access=paired")
 
 
 def test_a_key_that_goes_too_deep_is_named() -> None:
@@ -169,6 +235,6 @@ async def test_a_file_with_a_bad_configuration_is_refused_by_name(
         ("{", "is not JSON"),
     ):
         file.write_text(text)
-        refused = await mediamill("bots", "create", "demo", "--config", file, "--groups")
+        refused = await mediamill("bots", "create", "demo", "--config", file, "--prompt", "x")
         assert refused.code == 1
         assert complaint in refused.err

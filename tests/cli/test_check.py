@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from mediamill.access.places import is_loopback
 from mediamill.cli.doctor import find_tool
-from mediamill.cli.findings import find_unknown_variables, is_loopback
+from mediamill.cli.findings import find_unknown_variables
 from mediamill.db.connection import Database
+from mediamill.settings import Settings
 from tests.cli.conftest import Mediamill, Said
+from tests.ports import free_port
 
 
 def _faults(said: Said) -> dict[str, str]:
@@ -34,9 +37,10 @@ async def test_a_good_configuration_has_no_faults(mediamill: Mediamill) -> None:
 
 
 async def test_every_fault_is_told_at_once_with_its_fix(
-    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken_port: int
 ) -> None:
     (tmp_path / "file").write_text("")
+    monkeypatch.setattr(Settings.model_fields["port"], "default", taken_port)
     for name, value in {
         "PORT": "99999",
         "HEARTBEAT_SECONDS": "soon",
@@ -128,6 +132,13 @@ def our_port() -> Iterator[int]:
     server.server_close()
 
 
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """Another program listens on it and does not answer."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield taken.getsockname()[1]
+
+
 async def test_a_port_that_is_ours_is_good(
     mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch, our_port: int
 ) -> None:
@@ -138,13 +149,10 @@ async def test_a_port_that_is_ours_is_good(
 
 
 async def test_a_port_of_another_program_is_a_fault(
-    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch
+    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch, taken_port: int
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        monkeypatch.setenv("MEDIAMILL_PORT", str(taken.getsockname()[1]))
-        faults = _faults(await mediamill("check", "--json"))
+    monkeypatch.setenv("MEDIAMILL_PORT", str(taken_port))
+    faults = _faults(await mediamill("check", "--json"))
     assert "cannot listen on" in " ".join(faults)
     assert "MEDIAMILL_PORT" in " ".join(faults.values())
 
@@ -218,3 +226,30 @@ def test_a_tool_is_found_with_its_version_or_not_at_all(
     found = find_tool("ffmpeg", "-version")
     assert found is not None
     assert "does not run" in found["version"]
+
+
+async def test_single_sign_on_that_is_set_up_by_halves_is_a_fault(
+    mediamill: Mediamill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told() -> list[str]:
+        findings = json.loads((await mediamill("check", "--json")).out)["findings"]
+        found = [each for each in findings if each["about"] == "single sign-on"]
+        assert all(each["status"] == "fault" and each["fix"] for each in found)
+        return [each["message"] for each in found]
+
+    assert await told() == []
+    monkeypatch.setenv("MEDIAMILL_OIDC_CLIENT_ID", "mill")
+    assert await told() == ["MEDIAMILL_OIDC_ISSUER is not set, but MEDIAMILL_OIDC_CLIENT_ID"]
+    monkeypatch.setenv("MEDIAMILL_OIDC_ISSUER", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("MEDIAMILL_OIDC_SCOPES", "email")
+    monkeypatch.setenv("MEDIAMILL_HOST", "0.0.0.0")
+    assert await told() == [
+        "nobody may log in by it",
+        "MEDIAMILL_OIDC_SCOPES lacks openid",
+        "the provider cannot send browsers back",
+    ]
+    monkeypatch.setenv("MEDIAMILL_OIDC_SCOPES", "openid")
+    monkeypatch.setenv("MEDIAMILL_OIDC_USERS", "family")
+    monkeypatch.setenv("MEDIAMILL_PUBLIC_URL", "https://mill.example")
+    (silent,) = await told()
+    assert "does not answer" in silent

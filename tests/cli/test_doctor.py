@@ -16,6 +16,7 @@ from tests.cli.conftest import Mediamill
 
 NOW = datetime(2026, 11, 15, 22, 0, tzinfo=UTC)
 WELL: dict[str, Any] = {
+    "confinement_gaps": [],
     "disk": {"data_folder": "data", "free_bytes": 50 << 30, "total_bytes": 100 << 30},
     "database": {
         "exists": True,
@@ -131,3 +132,9 @@ async def test_doctor_finds_a_held_open_transaction_failing_alerts_and_missing_s
         await connection.execute("delete from alerts")
     again = (await mediamill("doctor", "--json")).json["warnings"]
     assert not {warning["about"] for warning in again} & {"database", "sweep", "alerts"}
+
+
+def test_a_weak_sandbox_is_a_symptom() -> None:
+    (symptom,) = find_symptoms({**WELL, "confinement_gaps": ["children can do anything"]})
+    assert symptom.about == "children"
+    assert "mediamill sandbox" in symptom.fix

@@ -8,18 +8,20 @@ import errno
 import importlib.abc
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import asyncpg
 import pytest
 
 from mediamill.__main__ import main
 from mediamill.cli.command import run
-from mediamill.cli.faults import explain
+from mediamill.cli.faults import FREE_SPACE, explain
 from mediamill.db.connection import Database
 from mediamill.db.embedded import postmaster_pid
 from mediamill.engine.workers import tell_worker
@@ -162,15 +164,33 @@ async def test_without_a_server_the_embedded_one_is_started_for_the_moment(tmp_p
     assert listed.err == ""
 
 
-async def test_a_reader_that_leaves_early_is_no_error(url: str) -> None:
+@pytest.mark.parametrize("words", [("--json",), ()], ids=["json", "table"])
+async def test_a_reader_that_leaves_early_ends_the_command_quietly(url: str, words: tuple[str, ...]) -> None:
     await _process("jobs", "add", "scripted.inline", "--count", 5000)
-    with running("jobs", "list", "--limit", 5000, "--json") as process:
+    with running("jobs", "list", "--limit", 5000, *words) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr is not None
         assert await asyncio.to_thread(process.stderr.read) == ""
-        assert process.wait(60) == 0
+        assert process.wait(60) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("words", [("--help",), ("version",)], ids=" ".join)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_output_that_nobody_reads_at_all_ends_the_command_quietly(
+    words: tuple[str, ...], unbuffered: str
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as nobody:
+        assert _run_into(nobody, *words, PYTHONUNBUFFERED=unbuffered) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_closed_stdout_is_no_error() -> None:
+    command = shlex.join([sys.executable, "-m", "mediamill", "version"])
+    done = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -217,13 +237,29 @@ async def test_debug_shows_where_an_error_comes_from() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
-def test_a_full_disk_is_a_clear_message(url: str) -> None:
-    command = [sys.executable, "-m", "mediamill", "jobs", "list", "--json"]
+@pytest.mark.parametrize("words", [("version",), ("--help",), ("jobs", "list", "--json")], ids=" ".join)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_full_disk_is_a_clear_message(url: str, words: tuple[str, ...], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "the disk is full" in done.stderr
-    assert "Traceback" not in done.stderr
+        code, err = _run_into(full, *words, PYTHONUNBUFFERED=unbuffered)
+    assert code == 1
+    assert err.splitlines() == [
+        "error: the disk is full: No space left on device",
+        f"  fix: {FREE_SPACE}",
+    ]
+
+
+def _run_into(stdout: TextIO, *words: str, **settings: str) -> tuple[int, str]:
+    """The exit code of a command that writes there, and what it said on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mediamill", *words],
+        env={**os.environ, **settings},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stderr
 
 
 def test_errors_of_system_and_database_become_sentences() -> None:

@@ -31,6 +31,7 @@ from mediamill.settings import Settings
 from tests.conftest import wait_until
 
 ANN = Sender("ann@example", "Ann")
+OPEN = {"mode": "open", "groups": "always", "messages_per_day": 0}
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Ground:
         pass
 
     async def create(self, bot_id: str = "bot", *, start: bool = True, **config: Any) -> None:
-        given = BotConfig.model_validate({"providers": {"line": {}}, **config})
+        given = BotConfig.model_validate({"providers": {"line": {}}, "access": OPEN, **config})
         async with self.database.transaction() as connection:
             await bots.create_bot(connection, bot_id, given)
             if start:

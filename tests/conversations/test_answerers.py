@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from mediamill.agents.choose import Agents
-from mediamill.agents.pi_setup import install_pi
 from mediamill.conversations.answerers import Answerers
 from mediamill.conversations.bots import ReplyConfig
-from mediamill.conversations.reply import Turn
+from mediamill.conversations.reply import Answer, Turn
 from mediamill.errors import GiveUpError
 from mediamill.settings import Settings
 from mediamill.testing.openai_server import OpenAiServer
-from tests.agents.conftest import ROOT, echo, said
+from tests.agents.conftest import echo, link_pi, said
 
 PAST = [Turn("my name is Ann", "hello Ann")]
 
@@ -39,7 +38,8 @@ async def test_a_model_answers_with_the_bots_prompt_and_its_own_history(
 ) -> None:
     answerer = answerers.of(ReplyConfig(by="openai", prompt="Be brief.", model="special"))
     assert answerer is not None
-    assert await answerer.answer("bot/line/ann", PAST, "who am I?", 1) == "you said: who am I?"
+    answer = await answerer.answer("bot/line/ann", PAST, "who am I?", 1)
+    assert answer == Answer("you said: who am I?", server.tokens)
     asked = server.seen[-1].json()
     assert asked["model"] == "special"
     assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -48,13 +48,13 @@ async def test_a_model_answers_with_the_bots_prompt_and_its_own_history(
 
 @pytest.mark.spec("C10")
 async def test_an_agent_session_answers(server: OpenAiServer, tmp_path: Path) -> None:
-    install_pi(Settings(data=ROOT / ".cache"), print)
-    (tmp_path / "tools").symlink_to(ROOT / ".cache" / "tools")
+    link_pi(tmp_path)
     answerers = Answerers(Agents(Settings(data=tmp_path, openai_url=f"{server.url}/v1", text_model="usual")))
     try:
         answerer = answerers.of(ReplyConfig(by="pi"))
         assert answerer is not None
-        assert await answerer.answer("bot/line/ann", PAST, "who am I?", 1) == "you said: who am I?"
+        answer = await answerer.answer("bot/line/ann", PAST, "who am I?", 1)
+        assert answer == Answer("you said: who am I?", server.tokens)
     finally:
         await answerers.close()
 
@@ -75,14 +75,13 @@ async def test_without_an_address_of_a_model_the_answer_fails_for_good_and_says_
 
 
 async def test_two_bots_may_have_two_models(server: OpenAiServer, tmp_path: Path) -> None:
-    install_pi(Settings(data=ROOT / ".cache"), print)
-    (tmp_path / "tools").symlink_to(ROOT / ".cache" / "tools")
+    link_pi(tmp_path)
     answerers = Answerers(Agents(Settings(data=tmp_path, openai_url=f"{server.url}/v1")))
     try:
         for thread, model in (("a", "one"), ("b", "two"), ("c", "one")):
             answerer = answerers.of(ReplyConfig(by="pi", model=model))
             assert answerer is not None
-            assert await answerer.answer(thread, [], "hello", 1) == "you said: hello"
+            assert (await answerer.answer(thread, [], "hello", 1)).text == "you said: hello"
             assert server.seen[-1].json()["model"] == model
     finally:
         await answerers.close()

@@ -20,7 +20,7 @@ from mediamill.conversations.provider import ProviderFactory
 from mediamill.db.connection import Database
 from mediamill.errors import ConflictError
 from tests.conftest import wait_until
-from tests.conversations.conftest import Ground, Line, say, send_media
+from tests.conversations.conftest import OPEN, Ground, Line, say, send_media
 from tests.conversations.test_door import manager
 from tests.conversations.wire import Wire, open_wire
 
@@ -196,7 +196,9 @@ async def test_a_changed_configuration_restarts_the_bot_with_it(ground: Ground) 
         await bots.change_bot(
             connection,
             "bot",
-            BotConfig.model_validate({"providers": {"line": {"a": 1}}, "reply": {"by": "echo"}}),
+            BotConfig.model_validate(
+                {"providers": {"line": {"a": 1}}, "reply": {"by": "echo"}, "access": OPEN}
+            ),
         )
     await keeper.keep_once()
     assert ground.line.contexts[-1].config == {"a": 1}

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from mediamill.conversations import bot_queues, records
-from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager, UncertainError
+from mediamill.conversations import bot_queues, insist
+from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager
+from mediamill.conversations.insist import UncertainError
 from mediamill.conversations.model import USER, BadGuidError, Group, Message, Sender
 from mediamill.conversations.records import DatabaseRecords
 from mediamill.db.connection import Database, connect
@@ -327,7 +328,7 @@ async def test_what_stays_uncertain_turns_out_and_is_taken_once(
     again: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(records, "INSIST_SECONDS", 0.3)
+    monkeypatch.setattr(insist, "INSIST_SECONDS", 0.3)
     near, ground.database = ground.database, far
     keeper, queues = await ground.run()
     ground.database = near
@@ -363,7 +364,7 @@ async def test_what_stays_uncertain_turns_out_and_is_taken_once(
 async def test_a_commit_that_comes_after_the_first_look_is_found_by_a_later_one(
     ground: Ground, wire: Wire, far: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "INSIST_SECONDS", 0.3)
+    monkeypatch.setattr(insist, "INSIST_SECONDS", 0.3)
     await ground.create()
     queues = manager(ground, far)
     heard = hear(queues)
@@ -381,7 +382,7 @@ async def test_a_commit_that_comes_after_the_first_look_is_found_by_a_later_one(
 
 TERMINATE = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
-    where datname = current_database() and pid <> pg_backend_pid()
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
 """
 
 

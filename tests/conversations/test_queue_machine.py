@@ -134,4 +134,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 @pytest.mark.spec("C1", "C4", "C5", "C6", "C7")
 class TestQueueMachine(QueueMachine.TestCase):  # type: ignore[misc, valid-type]
-    settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=120, stateful_step_count=50)

@@ -12,7 +12,7 @@ import pytest
 from mediamill.conversations import reply
 from mediamill.conversations.model import BOT, OUTGOING, USER, Group
 from mediamill.conversations.provider import BotContext
-from mediamill.conversations.reply import Turn, send_id_of
+from mediamill.conversations.reply import Answer, Turn, send_id_of
 from mediamill.conversations.retry import retry_message
 from mediamill.conversations.store import queries
 from mediamill.errors import GiveUpError
@@ -32,14 +32,14 @@ class Scripted:
     always: str | None = None
     ended: list[str] = field(default_factory=list)
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> Answer:
         self.told.append((thread, list(history), told))
         if self.errors:
             raise self.errors.pop(0)
         if self.gate is not None:
             await self.gate.wait()
         self.ended.append(told)
-        return f"<{told}>" if self.always is None else self.always
+        return Answer(f"<{told}>" if self.always is None else self.always)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_it_keeps_its_own_history_in_order_and_within_its_limit(
 
 @pytest.mark.spec("C10")
 async def test_neither_groups_nor_own_messages_are_answered(ground: Ground, scripted: Scripted) -> None:
-    _, queues = await ground.run(**ECHO)
+    _, queues = await ground.run(**ECHO, access={"mode": "open", "groups": "never"})
     await say(queues, "to all", group=Group("g"))
     for source in (OUTGOING, BOT):
         await queues.add_message("ann", "mine", ANN, source)
@@ -111,7 +111,7 @@ async def test_neither_groups_nor_own_messages_are_answered(ground: Ground, scri
 @pytest.mark.spec("C10")
 async def test_groups_are_answered_if_asked_for(ground: Ground, scripted: Scripted) -> None:
     del scripted
-    _, queues = await ground.run(reply={"by": "echo", "groups": True})
+    _, queues = await ground.run(**ECHO)
     await say(queues, "to all", group=Group("g"))
     await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
 

@@ -30,7 +30,7 @@ async def states(connection: Connection) -> dict[int, tuple[str, str]]:
 
 
 async def _note(connection: Connection, **reply: Any) -> None:
-    await queries.add_reply.run(connection, **KEYS, **reply)
+    await queries.add_reply.run(connection, **KEYS, **reply, sender_id=None)
 
 
 async def test_answers_that_were_due_fail_and_those_of_media_in_the_making_too(database: Database) -> None:

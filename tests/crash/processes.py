@@ -18,6 +18,8 @@ import asyncpg
 import psutil
 import pytest
 
+from mediamill.client.wire import LocalPass
+from mediamill.local_key import link_purpose, local_key, sign_pass
 from mediamill.testing import chaos_kinds
 from tests.conftest import wait_until
 
@@ -105,6 +107,16 @@ class Mill:
             **self.settings,
         }
 
+    @property
+    def owner(self) -> LocalPass:
+        """What requests of the servers' own user carry."""
+        return LocalPass(self.folder / "data")
+
+    def link(self, url: str) -> str:
+        """Where a browser is logged in."""
+        purpose = link_purpose(int(url.rpartition(":")[2]))
+        return f"{url}/open?link={sign_pass(local_key(self.folder / 'data'), purpose)}"
+
     def start(self, *words: object) -> Process:
         said = self.folder / f"said-{len(self.processes)}.txt"
         process = Process(words, self.environment, said, self.inside, self.python)
@@ -135,13 +147,26 @@ class Mill:
             await connection.close()
 
     async def until(self, sql: str, *args: Any, limit_seconds: float = 120) -> None:
+        """Ask again and again on one connection; a new one only where the server went away."""
+        assert self.url is not None
+        connection: asyncpg.Connection | None = None
+
         async def true() -> bool:
+            nonlocal connection
             try:
-                return bool(await self.one(sql, *args))
+                if connection is None or connection.is_closed():
+                    connection = await asyncpg.connect(self.url)
+                return bool(await connection.fetchval(sql, *args))
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if connection is not None:
+                    connection.terminate()
                 return False
 
-        await wait_until(true, limit_seconds)
+        try:
+            await wait_until(true, limit_seconds)
+        finally:
+            if connection is not None:
+                connection.terminate()
 
     async def enqueue(self, kind: str, numbers: range, seconds: float = 0) -> None:
         """Jobs of the chaos kinds: each records its end under its number."""
@@ -197,10 +222,10 @@ def is_alive(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def holding(mill: Mill, statement: str) -> AsyncIterator[None]:
-    """Somebody holds what this statement locks: whoever comes there waits."""
+async def holding(mill: Mill, statement: str, url: str | None = None) -> AsyncIterator[None]:
+    """Somebody holds what this statement locks: whoever comes there waits. `url`: of somebody with more rights."""
     assert mill.url is not None
-    connection = await asyncpg.connect(mill.url)
+    connection = await asyncpg.connect(url or mill.url)
     try:
         await connection.execute("begin")
         await connection.execute(statement)

@@ -11,7 +11,7 @@ import pytest
 
 from mediamill.backup.shelf import Shelf
 from tests.backup.ground import FILES, empty_url, files_of, fill, hashes
-from tests.conftest import wait_until
+from tests.conftest import as_admin, wait_until
 from tests.crash.intake_order import kill_family
 from tests.crash.processes import Mill, Process, holding, in_thread, mill
 
@@ -69,12 +69,12 @@ async def test_a_killed_backup_is_none_and_the_next_one_is_whole(mill: Mill, oth
 
 
 async def test_a_restore_killed_among_its_files_keeps_everything_out_and_goes_on(
-    mill: Mill, other: Mill
+    mill: Mill, other: Mill, server_url: str
 ) -> None:
     fill(mill.folder / "data", {**FILES, **BIG})
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    async with holding(other, NO_FUNCTIONS):
+    async with holding(other, NO_FUNCTIONS, as_admin(server_url, other.url or "")):
         killed = other.start("restore", mill.folder / "backups", "--yes")
         await stop_when(killed, other.folder / "data", "libraries/*/*/preview.webp")
         await kill_family(killed)
@@ -93,12 +93,12 @@ async def test_a_restore_killed_among_its_files_keeps_everything_out_and_goes_on
 
 
 async def test_a_restore_killed_while_it_loads_leaves_an_empty_database_and_goes_on(
-    mill: Mill, other: Mill
+    mill: Mill, other: Mill, server_url: str
 ) -> None:
     fill(mill.folder / "data")
     await mill.add("scripted.run", 1, do="nothing")
     assert (await mill.say("backup", mill.folder / "backups"))[0] == 0
-    async with holding(other, NO_FUNCTIONS):
+    async with holding(other, NO_FUNCTIONS, as_admin(server_url, other.url or "")):
         killed = other.start("restore", mill.folder / "backups", "--yes")
         await other.until(LOADING)
         killed.kill()

@@ -20,7 +20,7 @@ from tests.crash.doomed_bucket import STEPS
 from tests.crash.processes import Mill, Process
 from tests.storage.s3_server import S3Server, bucket, own_s3_server, s3_server
 from tests.stories.test_buckets import whole_stream
-from tests.stories.town import Town
+from tests.stories.town import ADMIN, Town
 from tests.ui.filming import make_clip
 
 __all__ = ["bucket", "own_s3_server", "s3_server"]
@@ -89,7 +89,7 @@ async def test_a_worker_killed_while_it_puts_its_work_loses_nothing_and_shows_no
 ) -> None:
     await town.serve("north")
     mill = town.machine("north")
-    async with AsyncClient(town.urls["north"]) as client:
+    async with AsyncClient(town.urls["north"], ADMIN) as client:
         video = await client.upload_video(clip)
         doomed = DoomedWorker(town.machine("doomed"), step)
         assert await doomed.until_gone() == -9, doomed.said
@@ -125,7 +125,7 @@ async def test_a_bucket_that_goes_away_and_comes_back_costs_no_attempt_and_no_fi
     try:
         await town.serve("north")
         mill = town.machine("north")
-        async with AsyncClient(town.urls["north"]) as client, town.client("north") as north:
+        async with AsyncClient(town.urls["north"], ADMIN) as client, town.client("north") as north:
             video = await client.upload_video(clip)
             server.kill()
             await town.work("mill")

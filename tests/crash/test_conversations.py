@@ -60,7 +60,9 @@ async def prepare(url: str) -> None:
         await create_bot(
             connection,
             "bot",
-            BotConfig.model_validate({"providers": {"line": {}}, "reply": {"by": "echo"}}),
+            BotConfig.model_validate(
+                {"providers": {"line": {}}, "reply": {"by": "echo"}, "access": {"mode": "open"}}
+            ),
         )
         await start_bot(connection, "bot")
     finally:

@@ -22,6 +22,7 @@ from mediamill.intake.again import delete_file
 from mediamill.intake.model import FILES, OUTPUTS, PARTS, Field
 from mediamill.intake.projects import delete_project
 from mediamill.intake.watch import look_at_folders
+from mediamill.local_key import local_key, sign_pass
 from tests.conftest import wait_until
 from tests.crash.doomed_intake import DELETION, SWEEP, UPLOAD, WATCH, WORK
 from tests.crash.intake_order import assert_in_order, files_below, kill_family, sweep
@@ -128,6 +129,7 @@ async def test_a_server_that_is_killed_while_the_body_arrives_keeps_nothing_of_i
     content, where = invoice(1) + bytes(8 * MEGABYTE), urlsplit(url_of(server))
     _, writer = await asyncio.open_connection(where.hostname, where.port)
     head = f"POST /api/projects/invoices/files?name=a.txt HTTP/1.1\r\nHost: {where.netloc}\r\n"
+    head += f"Authorization: Bearer {sign_pass(local_key(ground.data))}\r\n"
     writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content[: 4 * MEGABYTE])
     parts = ground.data / PARTS
 
@@ -151,7 +153,7 @@ async def test_a_server_that_is_killed_when_the_body_is_there_has_the_file_whole
 ) -> None:
     doomed = Doomed(mill, "upload", step, "up", "--workers", "0")
     await doomed.until_said("is up: ")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(auth=mill.owner) as client:
         with pytest.raises(httpx.TransportError):
             await client.post(
                 f"{url_of(doomed)}/api/projects/invoices/files?name=a.txt", content=invoice(1), timeout=120

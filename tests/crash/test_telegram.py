@@ -80,7 +80,11 @@ async def prepare(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(TAKEN)
-        config = {"providers": {"telegram": {"token": TOKEN}}, "reply": {"by": "openai"}}
+        config = {
+            "providers": {"telegram": {"token": TOKEN}},
+            "reply": {"by": "openai"},
+            "access": {"mode": "open"},
+        }
         await create_bot(connection, "bot", BotConfig.model_validate(config))
         await start_bot(connection, "bot")
     finally:

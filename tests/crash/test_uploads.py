@@ -39,6 +39,12 @@ async def line(mill: Mill) -> AsyncIterator[CuttingLine]:
         yield line
 
 
+@pytest.fixture(autouse=True)
+def owner(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client finds the key of the server in its data folder."""
+    monkeypatch.setenv("MEDIAMILL_DATA", str(mill.folder / "data"))
+
+
 class DoomedServer(Process):
     """A server that kills itself at one step of the end of an upload."""
 

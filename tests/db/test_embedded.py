@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import asyncpg
 import pytest
 
+from bench.superuser import superuser_url
 from mediamill.db.embedded import (
     EmbeddedServer,
     EmbeddedServerError,
@@ -138,7 +139,7 @@ def test_starts_in_a_path_with_spaces_quotes_and_other_letters() -> None:
         use = EmbeddedServer(data).start()
         assert socket_folder(use) == data / "run"
         assert ask(use.url, "SELECT current_database()") == "mediamill"
-        assert ask(use.url, "SELECT current_user") == "postgres"
+        assert ask(use.url, "SELECT current_user") == "mediamill"
         use.close()
         assert postmaster_pid(data) is None
 
@@ -228,7 +229,7 @@ BUSY_UNTIL_TOLD = "DO $$ BEGIN WHILE (pg_stat_file('go_on', true)).size IS NULL 
 async def test_after_kill_9_of_the_server_with_a_busy_backend_the_rows_are_there(used_data: Path) -> None:
     use = EmbeddedServer(used_data).start()
     await fetch(use.url, "CREATE TABLE IF NOT EXISTS late (value int)")
-    busy = await asyncpg.connect(use.url)
+    busy = await asyncpg.connect(superuser_url(use.url, used_data, "mediamill"))  # who may look at files
     backend = await busy.fetchval("SELECT pg_backend_pid()")
     await busy.execute("INSERT INTO late VALUES (1)")
     go_on = used_data / "postgres" / "go_on"
@@ -236,7 +237,7 @@ async def test_after_kill_9_of_the_server_with_a_busy_backend_the_rows_are_there
     await asyncio.sleep(0)  # lets the query leave
     server = postmaster_pid(used_data)
     assert server is not None
-    await wait_until_busy(use.url, backend)
+    await wait_until_busy(superuser_url(use.url, used_data), backend)
     os.kill(server, signal.SIGKILL)
     eventually(lambda: postmaster_pid(used_data) is None)
     assert runs(backend), "the backend must outlive its server, or this test shows nothing"
@@ -349,13 +350,14 @@ def test_with_a_port_it_listens_on_loopback_only_and_wants_the_password(
 ) -> None:
     use = EmbeddedServer(used_data, free_port).start()
     assert tcp_addresses(postmaster_pid(used_data)) == {f"0100007F:{free_port:04X}"}
-    url = f"postgresql://postgres@127.0.0.1:{free_port}/mediamill"
-    with pytest.raises(asyncpg.InvalidPasswordError):
-        ask(url.replace("@", ":wrong@"), "SELECT 1")
-    password_file = used_data / "postgres.password"
-    assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
-    password = password_file.read_text().strip()
-    assert ask(url.replace("@", f":{password}@"), "SELECT value FROM kept") == "row"
+    for role, name in (("postgres", "postgres.password"), ("mediamill", "postgres.mediamill.password")):
+        url = f"postgresql://{role}@127.0.0.1:{free_port}/mediamill"
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            ask(url.replace("@", ":wrong@"), "SELECT 1")
+        password_file = used_data / name
+        assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
+        password = password_file.read_text().strip()
+        assert ask(url.replace("@", f":{password}@"), "SELECT value FROM kept") == "row"
     use.close()
 
 

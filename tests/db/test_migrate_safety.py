@@ -11,7 +11,15 @@ import asyncpg
 import pytest
 
 from mediamill.db.migrate import LOCK, SchemaNewerError, newest_revision, schema_revision, upgrade
-from tests.conftest import database_url, drop_database, open_database, run_sql, wait_until
+from tests.conftest import (
+    admin_url,
+    create_database,
+    database_url,
+    drop_database,
+    open_database,
+    run_sql,
+    wait_until,
+)
 from tests.db.test_migrations import REVISIONS, schema_of
 from tests.db.test_upgrade_with_data import READ, grow
 
@@ -26,8 +34,8 @@ WAITING = f"{SESSIONS} and wait_event_type = 'Lock'"
 @pytest.fixture
 async def old(server_url: str) -> AsyncIterator[str]:
     """A database of the first revision that has lived."""
-    name, admin = f"safety_{os.getpid()}", database_url(server_url, "postgres")
-    await run_sql(admin, drop_database(name), f"create database {name}")
+    name, admin = f"safety_{os.getpid()}", admin_url(server_url)
+    await run_sql(admin, drop_database(name), create_database(server_url, name))
     url = database_url(server_url, name)
     await grow(url, REVISIONS[0])
     yield url

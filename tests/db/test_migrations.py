@@ -7,7 +7,7 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from mediamill.db.migrate import alembic_config, downgrade, upgrade
-from tests.conftest import database_url, run_sql
+from tests.conftest import admin_url, create_database, database_url, run_sql
 
 REVISIONS = [
     script.revision
@@ -36,7 +36,7 @@ async def test_each_migration_goes_up_and_down_and_up_to_the_same_schema(
     server_url: str, revision: str
 ) -> None:
     await run_sql(
-        database_url(server_url, "postgres"), "drop database if exists m with (force)", "create database m"
+        admin_url(server_url), "drop database if exists m with (force)", create_database(server_url, "m")
     )
     url = database_url(server_url, "m")
     position = REVISIONS.index(revision)

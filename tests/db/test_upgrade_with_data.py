@@ -20,7 +20,7 @@ from mediamill.access.sessions import session_caller
 from mediamill.access.tokens import token_caller
 from mediamill.access.users import list_users
 from mediamill.app import all_kinds
-from mediamill.conversations.bots import list_bots, start_bot
+from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection, Database
@@ -50,11 +50,13 @@ from mediamill.storage.objects import BucketPlace, Objects
 from mediamill.videos.look import list_videos, show_transcript, show_video
 from mediamill.videos.trash import restore_video
 from mediamill.videos.upload_store import queries as uploads
-from tests.conftest import database_url, drop_database, open_database, run_sql
+from tests.conftest import admin_url, create_database, database_url, drop_database, open_database, run_sql
 from tests.db.test_migrations import REVISIONS
 
 DATA = Path(__file__).parent / "data"
 FILM, HALF = "00000000-0000-4000-8000-000000000601", "00000000-0000-4000-8000-000000000605"
+
+UNHEARD = "00000000-0000-4000-8000-000000001301"
 
 _numbers = itertools.count(1)
 
@@ -71,8 +73,8 @@ async def grow(url: str, revision: str) -> None:
 @pytest.fixture
 async def old_url(server_url: str) -> AsyncIterator[str]:
     """An empty database."""
-    name, admin = f"old_{os.getpid()}_{next(_numbers)}", database_url(server_url, "postgres")
-    await run_sql(admin, f"create database {name}")
+    name, admin = f"old_{os.getpid()}_{next(_numbers)}", admin_url(server_url)
+    await run_sql(admin, create_database(server_url, name))
     yield database_url(server_url, name)
     await run_sql(admin, drop_database(name))
 
@@ -105,7 +107,9 @@ async def _media(connection: Connection) -> None:
 
 
 async def _conversations(connection: Connection) -> None:
-    assert [bot["id"] for bot in await list_bots(connection)] == ["old bot"]
+    [bot] = [bot for bot in await list_bots(connection) if bot["id"] == "old bot"]
+    assert bot["config"]["access"]["mode"] == "paired"  # it is on no network, so nothing changes
+    assert "groups" not in bot["config"]["reply"]
     (conversation,) = await list_conversations(connection, "old bot")
     assert (conversation["display_name"], conversation["processing"]) == ("Anna", 1)
     messages = await list_messages(connection, "old bot", "chat", "anna")
@@ -203,6 +207,23 @@ async def _stored(connection: Connection) -> None:
     assert await storage.folders(connection, "videos") == [f"videos/{FILM}"]
 
 
+async def _unheard(connection: Connection) -> None:
+    again = {"name": "x.mp4", "bytes": 200, "metadata": "{}", "fingerprint": "unheard", "keep_seconds": 60.0}
+    found = await uploads.add_upload.row(connection, id=uuid4(), **again)
+    assert found is not None
+    assert (found["id"], found["name"]) == (UUID(UNHEARD), "unheard.mp4")
+
+
+async def _networks(connection: Connection) -> None:
+    found = {bot["id"]: BotConfig.model_validate(bot["config"]).access for bot in await list_bots(connection)}
+    groups = {bot_id: access.groups for bot_id, access in found.items() if bot_id != "old bot"}
+    assert groups == {"old listener": "always", "old shop": "never", "old talker": "always"}
+    for bot_id in groups:
+        access = found[bot_id]
+        limits = (access.messages_per_day, access.media_seconds_per_day, access.tokens_per_day)
+        assert (access.mode, limits) == ("open", (0, 0, 0))
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -216,6 +237,8 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0010": _access,
     "0011": _word_pairs,
     "0012": _stored,
+    "0013": _unheard,
+    "0014": _networks,
 }
 
 

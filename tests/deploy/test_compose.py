@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from mediamill.settings import Settings
+from tests.deploy.reading import pods
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = '#!/bin/sh\nprintf "%s\\n" "$@" >"$ASKED"\ncp .env "$ASKED.env"\n'
@@ -41,6 +42,38 @@ def test_backend_and_bridge_share_the_staging_folder(services: dict[str, Any]) -
     assert services["mediamill"]["environment"]["MEDIAMILL_DATA"] == "/data"
 
 
+def test_no_container_has_more_rights_than_it_needs(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["read_only"] is True, name
+        assert "/tmp" in service["tmpfs"], name
+        assert 0 < service["pids_limit"] <= 4096, name
+        assert not service.keys() & {"privileged", "cap_add", "devices", "pid", "network_mode"}, name
+
+
+def test_what_a_worker_downloads_is_on_a_volume_not_in_memory(services: dict[str, Any]) -> None:
+    worker = services["worker"]
+    (volume,) = worker["volumes"]
+    assert worker["environment"]["MEDIAMILL_DATA"].startswith(f"{volume}/")
+    assert f"--mode=1777 {volume}" in (ROOT / "deploy" / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "bridge.Dockerfile"])
+def test_an_image_does_not_run_as_root(name: str) -> None:
+    lines = (ROOT / "deploy" / name).read_text().splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1])
+    after = lines[lines.index(f"USER {users[-1]}") :]
+    assert not [line for line in after if line.startswith(("RUN ", "COPY ", "ADD "))]
+
+
+def test_the_user_of_the_image_is_that_of_the_pods() -> None:
+    """It has a name in the image, which PostgreSQL asks for."""
+    (made,) = re.findall(r"useradd --uid (\d+)", (ROOT / "deploy" / "Dockerfile").read_text())
+    assert {pod["securityContext"]["runAsUser"] for pod in pods().values()} == {int(made)}
+
+
 def test_every_file_that_the_images_copy_is_there(services: dict[str, Any]) -> None:
     for service in (each for each in services.values() if "build" in each):
         context = (ROOT / "deploy" / service["build"]["context"]).resolve()
@@ -60,7 +93,7 @@ def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Pa
     docker.write_text(DOCKER)
     docker.chmod(0o755)
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "COMPOSE_PROFILES"},
+        **os.environ,
         "PATH": f"{docker.parent}:{os.environ['PATH']}",
         "ASKED": str(tmp_path / "asked"),
     }

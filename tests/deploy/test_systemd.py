@@ -13,6 +13,7 @@ import pytest
 from tests.deploy.reading import DEPLOY, UNITS, read_unit
 
 ANALYZE = shutil.which("systemd-analyze")
+EXPOSURE_TENTHS = 25
 KNOWN = {
     "Unit": "Description Documentation Wants After StartLimitIntervalSec",
     "Install": "WantedBy",
@@ -47,6 +48,21 @@ def test_systemd_finds_no_fault_in_a_unit(path: Path, tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     about_ours = [line for line in run.stderr.splitlines() if "mediamill" in line]
     assert about_ours == []
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="systemd is not installed")
+@by_name
+def test_systemd_finds_a_unit_little_exposed(path: Path) -> None:
+    """Its own measure, of 0 to 10; what is left is network, devices of graphics cards, and /proc."""
+    options = ["--offline=yes", "--no-pager", f"--threshold={EXPOSURE_TENTHS}"]
+    run = subprocess.run(
+        [str(ANALYZE), "security", *options, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stdout[-300:]
 
 
 @by_name

@@ -11,7 +11,7 @@ import pytest
 from mediamill.db.connection import Database
 from mediamill.dispatch.choose import Dispatch
 from mediamill.dispatch.relay import JOBS, Relay
-from tests.conftest import wait_until
+from tests.conftest import admin_url, wait_until
 from tests.dispatch.redis_server import RedisServer, redis_server
 from tests.dispatch.working import until_flowing
 
@@ -27,7 +27,7 @@ async def test_what_was_heard_last_does_not_keep_the_process_busy_while_the_data
     dispatch = Dispatch("hybrid", redis_server.url)
     relay = Relay(dispatch.link, database)
     tasks = [asyncio.create_task(work) for work in (dispatch.link.keep(database), relay.run())]
-    elsewhere = await asyncpg.connect(server_url)
+    elsewhere = await asyncpg.connect(admin_url(server_url))
 
     async def relaying() -> bool:
         async with database.connection() as connection:

@@ -395,3 +395,26 @@ async def test_without_a_webhook_there_is_no_sender_and_nothing_is_taken(bench: 
     await asyncio.wait_for(send_alerts_forever(bench.database, Settings()), 60)
     assert await send_waiting(bench.database, Settings()) == 0
     assert await outbox(bench) == [(False, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("https://example.com/", 443), ("http://example.com/", 80), ("http://example.com:81/", 81)],
+)
+async def test_a_host_is_looked_up_with_the_port_of_its_scheme(url: str, port: int) -> None:
+    asked: list[int] = []
+
+    async def resolve(_host: str, port: int) -> list[str]:
+        asked.append(port)
+        return ["8.8.8.8"]
+
+    await find_targets(url, allow_private=False, resolve=resolve)
+    assert asked == [port]
+
+
+async def test_a_host_without_an_address_is_unavailable() -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return []
+
+    with pytest.raises(OSError, match="no address"):
+        await find_targets("https://example.com/", allow_private=False, resolve=resolve)

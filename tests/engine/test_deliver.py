@@ -7,6 +7,8 @@ import logging
 
 import pytest
 
+from mediamill.db.connection import Database
+from mediamill.engine import deliver
 from mediamill.engine.dead import requeue_dead
 from mediamill.engine.deliver import deliver_results, reap_results
 from mediamill.engine.kinds import JobKind
@@ -172,3 +174,38 @@ async def test_a_process_that_does_not_know_a_kind_leaves_its_results_to_one_tha
     assert await deliver_results(bench.database, Engine()) == 0
     assert await bench.state(id_) == "completed"
     assert await deliver_results(bench.database, bench.engine) == 1
+
+
+async def test_the_deliverer_is_woken_by_a_result_and_outlives_errors(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look by itself after hours only, so that what is delivered here is what woke it."""
+    looked: asyncio.Queue[None] = asyncio.Queue()
+    errors: list[Exception | None] = [OSError("unavailable"), RuntimeError("a defect")]
+
+    async def look(database: Database, engine: Engine) -> int:
+        looked.put_nowait(None)
+        if errors and (error := errors.pop(0)) is not None:
+            raise error
+        return await deliver_results(database, engine)
+
+    monkeypatch.setattr(deliver, "deliver_results", look)
+    monkeypatch.setattr(deliver, "POLL_SECONDS", 0.01)
+    task = asyncio.create_task(deliver.deliver_forever(bench.database, bench.engine))
+    async with asyncio.timeout(60):
+        for _ in range(3):  # two errors, and a look that finds nothing
+            await looked.get()
+        monkeypatch.setattr(deliver, "POLL_SECONDS", 3600)
+        await finish_some(bench, 2)
+        while await delivered(bench) < 2:
+            await looked.get()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (
+        await bench.one(
+            "select count(*) from pg_stat_activity where application_name = 'mediamill deliveries' "
+            "and datname = current_database()"
+        )
+        == 0
+    )

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import asyncpg
 import pytest
 
-from mediamill.engine.model import backoff_seconds, failure_of
+from mediamill.engine import (
+    alert_address,
+    alert_sender,
+    dead,
+    enqueue,
+    flight_dumps,
+    kinds,
+    lease,
+    pools,
+    settle,
+    workers,
+)
+from mediamill.engine.kinds import JobKind, Kinds
+from mediamill.engine.model import (
+    Command,
+    Failure,
+    Priority,
+    WorkerState,
+    backoff_seconds,
+    failure_of,
+    has_nul,
+    without_nul,
+)
+from mediamill.engine.settle import Fate, fail_in_any_case
 from mediamill.engine.watch import counters
-from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.errors import GiveUpError, InvalidError, RetryLaterError
 from tests.engine.conftest import Bench
 
 
@@ -105,3 +129,77 @@ async def test_an_error_with_bytes_that_the_database_refuses_is_kept_without_the
     assert await bench.state(id_) == ("dead" if permanent else "scheduled")
     table = "dead_jobs" if permanent else "jobs"
     assert "byte in" in await bench.one(f"select error from {table}")
+
+
+def test_nul_in_json_is_found_only_where_it_is_one() -> None:
+    assert has_nul(rb'{"a": "\u0000"}')
+    assert not has_nul(rb'{"a": "\\u0000"}')
+    assert not has_nul(b"{}")
+    assert without_nul(rb'["\u0000", "\\u0000"]') == rb'["\ufffd", "\\u0000"]'
+
+
+def test_bytes_that_the_database_refuses_are_written_out_in_every_part_of_a_failure() -> None:
+    failure = Failure("a\0", True, "b\0", "c\ud800")
+    assert (failure.error, failure.traceback, failure.notice) == ("a\\x00", "b\\x00", "c\\ud800")
+    assert Failure("a", True).traceback is Failure("a", True).notice is None
+
+
+def test_states_and_commands_are_known_by_these_words() -> None:
+    assert list(WorkerState) == ["active", "idle", "busy", "paused", "offline", "disabled"]
+    assert list(Command) == ["pause", "resume", "shutdown", "forensic_dump"]
+    assert [*map(int, Priority)] == [0, 1, 2]
+
+
+async def test_a_subject_that_refuses_even_the_failure_does_not_keep_its_job(bench: Bench) -> None:
+    id_ = await bench.enqueue("test.subject", subject_id="s", payload={"refuse": "failed"})
+    (job,) = await bench.claim()
+    failure, pool = Failure("no", True), await bench.pool()
+    assert await fail_in_any_case(bench.database, bench.engine, job, failure, pool) == Fate.DEAD
+    assert (await bench.state(id_), await bench.subject("s")) == ("dead", "claimed")
+    await bench.enqueue("test.subject", subject_id="t", payload={"meet": "failed"})
+    (other,) = await bench.claim()
+    with pytest.raises(asyncpg.DeadlockDetectedError):
+        await fail_in_any_case(bench.database, bench.engine, other, failure, pool)
+    assert await bench.state(other.id) == "running"
+
+
+def test_programs_know_a_refusal_of_the_engine_by_its_code() -> None:
+    modules = (alert_address, alert_sender, dead, enqueue, flight_dumps, kinds, lease, pools, settle, workers)
+    errors = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
+    found = {
+        one.code for one in errors if one.__module__.startswith("mediamill.engine") and hasattr(one, "code")
+    }
+    assert found == {
+        *(
+            "webhook_address_refused",
+            "webhook_secret_invalid",
+            "unknown_job",
+            "outdated_job",
+            "file_given_up",
+        ),
+        *("payload_invalid", "payload_too_large", "unknown_pool", "unknown_dump", "dump_invalid"),
+        *("dump_too_large", "unknown_kind", "hook_failed", "progress_too_large", "pool_invalid"),
+        *("result_too_large", "unknown_worker", "worker_key_invalid", "worker_key_revoked"),
+        *("worker_disabled", "worker_replaced"),
+    }
+
+
+def test_a_kind_is_plain_if_only_its_job_moves_and_its_result_goes_one_way() -> None:
+    async def hook(*_: object) -> None: ...
+
+    assert JobKind("a").is_plain
+    assert JobKind("a", on_claimed=hook, on_failed=hook).is_plain
+    for kind in (JobKind("a", on_completed=hook), JobKind("a", deliver=hook), JobKind("a", reaped=True)):
+        assert not kind.is_plain
+    assert [JobKind("a", deliver=hook).saves_result, JobKind("a", on_completed=hook).saves_result] == [
+        True,
+        False,
+    ]
+    with pytest.raises(InvalidError, match="declared twice"):
+        Kinds([JobKind("a"), JobKind("a")])
+    for more in ({"deliver": hook, "reaped": True}, {"deliver": hook, "on_completed": hook}):
+        with pytest.raises(InvalidError, match="one way only"):
+            Kinds([JobKind("a", **more)])
+    with pytest.raises(RetryLaterError, match="does not know the job kind b"):
+        Kinds([JobKind("a")]).get_or_retry("b")
+    assert Kinds([JobKind("a")]).get_or_retry("a").name == "a"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from mediamill.engine.lease import ProgressTooLargeError, extend_leases, report_progress
+from mediamill.db.connection import Connection
+from mediamill.engine.kinds import JobKind, Kinds
+from mediamill.engine.lease import (
+    ProgressTooLargeError,
+    extend_leases,
+    report_on_job,
+    report_progress,
+)
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.settle import Fate, Finish, encode_result, finish_plain_jobs
 from mediamill.errors import ClaimLostError, ConflictError
@@ -216,3 +224,25 @@ async def test_only_a_report_with_a_checkpoint_waits_for_the_disk(
             await report_progress(connection, job.claim, lease_seconds=300, **progress)
             assert await connection.fetchval("show synchronous_commit") == waits
         assert await connection.fetchval("show synchronous_commit") == "on"
+
+
+async def test_a_subject_that_wants_to_know_is_told_of_parts_with_the_report(bench: Bench) -> None:
+    told: list[object] = []
+
+    async def on_progress(_connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
+        told.append((job.id, parts))
+        if parts.get("refuse"):
+            raise RuntimeError("no")
+
+    kinds = Kinds([JobKind("test.plain", on_progress=on_progress)])
+    id_ = await bench.enqueue()
+    (job,) = await bench.claim()
+    async with bench.database.connection() as connection:
+        await report_on_job(connection, kinds, job, lease_seconds=60, percent=10, parts={"a": 1})
+        await report_on_job(connection, kinds, job, lease_seconds=60, percent=20)
+        await report_on_job(connection, kinds, job, lease_seconds=60, percent=30, parts=[1])
+        await report_on_job(connection, bench.engine.kinds, job, lease_seconds=60, percent=40, parts={"b": 1})
+        with pytest.raises(RuntimeError):
+            await report_on_job(connection, kinds, job, lease_seconds=60, percent=50, parts={"refuse": True})
+    assert told == [(id_, {"a": 1}), (id_, {"refuse": True})]
+    assert await bench.one("select percent from jobs where id = $1", id_) == 40

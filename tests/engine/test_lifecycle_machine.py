@@ -25,7 +25,7 @@ from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
 from mediamill.engine.recovery.lost_sessions import release_lost_sessions
 from mediamill.engine.recovery.sweep import SWEEP, do_waiting_chores, run_chore, run_chores
 from mediamill.errors import ConflictError
-from tests.conftest import clone_template, database_url, drop_database, run_sql
+from tests.conftest import admin_url, clone_template, database_url, drop_database, run_sql
 from tests.engine.lifecycle_ground import World
 from tests.engine.lifecycle_model import WAITING, ModelJob, ModelWorker
 from tests.engine.lifecycle_worker_rules import OWNERS, PICKS, WorkerRules, when
@@ -273,7 +273,7 @@ class Machine(WorkerRules):
 
 @pytest.fixture
 def world(server_url: str, template_url: str) -> Iterator[World]:
-    admin, name = database_url(server_url, "postgres"), f"lifecycle_{os.getpid()}"
+    admin, name = admin_url(server_url), f"lifecycle_{os.getpid()}"
     with asyncio.Runner() as runner:
         runner.run(run_sql(admin, clone_template(name)))
         world = runner.run(World.make(runner, database_url(server_url, name)))

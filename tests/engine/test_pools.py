@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mediamill.engine.model import NewJob
-from mediamill.engine.pools import Pool, PoolInvalidError, list_pools, set_pools
+from mediamill.engine.pools import Pool, PoolInvalidError, judge_pools, list_pools, read_pool, set_pools
 from mediamill.engine.recovery.sweep import SWEEP, run_chores
 from mediamill.engine.watch import pool_depths
 from tests.engine.conftest import Bench
@@ -193,3 +193,72 @@ async def test_the_pools_of_media_have_the_limits_that_were_promised(bench: Benc
     limits = {name: (pool.concurrency, pool.timeout_seconds) for name, pool in pools.items()}
     assert limits | {"audio": (2, 300), "video": (1, 600), "image": (3, 120), "documents": (2, 120)} == limits
     assert limits | {"stickers": (2, 60), "corrupt": (1, 10), "unsupported": (1, 10)} == limits
+
+
+DAY = 86_400
+RANGES: dict[str, tuple[float, float]] = {
+    "concurrency": (1, 10_000),
+    "timeout_seconds": (0.001, 7 * DAY),
+    "max_attempts": (1, 1_000),
+    "lease_seconds": (1, 7 * DAY),
+    "stale_seconds": (0, 30 * DAY),
+    "backoff_seconds": (0, DAY),
+    "backoff_limit_seconds": (0, 7 * DAY),
+    "memory_bytes": (64 * 1024**2, 2**50),
+    "forget_after_seconds": (0, 365 * DAY),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_setting_of_a_pool_has_a_range(name: str) -> None:
+    low, high = RANGES[name]
+    for value in (low, high):
+        pool, faults = read_pool({"name": "a", name: value})
+        assert (pool and getattr(pool, name), faults) == (value, [])
+    for wrong in (low - 1, high + 1, "1", True, None):
+        pool, (fault,) = read_pool({"name": "a", name: wrong})
+        assert (pool, fault.field) == (None, name)
+        assert fault.startswith(f"pool a: {name} must be ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("retry", 1), ("gpu", "yes"), ("processor", 7), ("matches", "x"), ("matches", [""]), ("matches", [7])],
+)
+def test_a_setting_of_a_pool_has_a_type(name: str, value: object) -> None:
+    pool, (fault,) = read_pool({"name": "a", name: value})
+    assert (pool, fault.field) == (None, name)
+
+
+def test_a_pool_that_only_has_a_name_has_these_limits() -> None:
+    pool, faults = read_pool({"name": "a"})
+    assert faults == []
+    assert pool is not None
+    assert pool.as_dict() == {
+        "name": "a",
+        "matches": [],
+        "processor": None,
+        "concurrency": 1,
+        "timeout_seconds": 60,
+        "max_attempts": 3,
+        "lease_seconds": 300,
+        "stale_seconds": 900,
+        "retry": True,
+        "backoff_seconds": 2,
+        "backoff_limit_seconds": 300,
+        "memory_bytes": 1024**3,
+        "gpu": False,
+        "forget_after_seconds": 3 * 3600,
+    }
+
+
+def test_a_fault_names_the_field_that_a_form_shows_it_at() -> None:
+    two = [Pool("a"), Pool("b", ("x",), "unheard of"), Pool("b", ("y",)), Pool("c", ("x",)), Pool("d")]
+    assert [fault.field for fault in judge_pools(two, ["known"])] == [
+        "matches",
+        "name",
+        "processor",
+        "matches",
+    ]
+    assert [fault.field for fault in judge_pools([], [])] == ["matches"]
+    assert [fault.field for fault in read_pool({})[1]] == ["name"]

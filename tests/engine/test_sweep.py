@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mediamill.db.connection import Connection
+from mediamill.engine.claim import claim_with_chores
 from mediamill.engine.model import NewJob
+from mediamill.engine.recovery import sweep, unknown_claims
 from mediamill.engine.recovery.exhausted import fail_exhausted
 from mediamill.engine.recovery.expired import release_expired
 from mediamill.engine.recovery.sweep import (
@@ -15,6 +20,8 @@ from mediamill.engine.recovery.sweep import (
     note_server_start,
     run_chores,
 )
+from mediamill.engine.recovery.unknown_claims import return_unheard
+from mediamill.engine.rules import Engine
 from mediamill.engine.watch import counters
 from mediamill.engine.workers import register_worker
 from tests.engine.conftest import Bench
@@ -176,3 +183,111 @@ async def test_remote_workers_have_a_grace_period_after_the_server_started(bench
     assert await bench.state(id_) == "queued"
     assert await bench.one("select state from workers where id = $1", remote) == "offline"
     assert job.id == id_
+
+
+async def test_a_chore_that_fails_does_not_keep_the_others_from_running(bench: Bench) -> None:
+    left = [2, 1, 0]
+
+    async def broken(_connection: Connection, _engine: Engine) -> int:
+        raise RuntimeError("a defect")
+
+    async def works(_connection: Connection, _engine: Engine) -> int:
+        return left.pop(0)
+
+    async def unavailable(_connection: Connection, _engine: Engine) -> int:
+        raise OSError("the database is unavailable")
+
+    assert await run_chores(bench.database, bench.engine, (broken, works)) == 3
+    assert left == []
+    with pytest.raises(OSError, match="unavailable"):
+        await run_chores(bench.database, bench.engine, (unavailable, works))
+
+
+async def test_the_sweep_runs_in_its_turn_and_outlives_errors(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round ends with a sleep of no time; the fourth one never ends."""
+    ran: list[object] = []
+    rounds = asyncio.Event()
+    errors = [None, OSError("unavailable"), RuntimeError("a defect")]
+
+    async def lost(*_: object) -> int:
+        ran.append("sessions")
+        if len(ran) > 20 or not errors:
+            rounds.set()
+            await asyncio.Event().wait()
+        if (error := errors.pop(0)) is not None:
+            raise error
+        return 0
+
+    async def chores(_database: object, _engine: object, which: object) -> int:
+        ran.append(which)
+        return 0
+
+    monkeypatch.setattr(sweep, "release_lost_sessions", lost)
+    monkeypatch.setattr(sweep, "run_chores", chores)
+    monkeypatch.setattr(sweep, "SESSIONS_SECONDS", 0)
+    task = asyncio.create_task(sweep.sweep_forever(bench.database, bench.engine))
+    await asyncio.wait_for(rounds.wait(), 60)
+    task.cancel()
+    assert ran == ["sessions", SWEEP, sweep.JANITOR, "sessions", "sessions", "sessions"]
+
+
+async def claim_with(bench: Bench, amount: int = 1) -> tuple[list[int], datetime | None]:
+    claimer, pool = await bench.worker("b"), await bench.pool()
+    async with bench.database.connection() as connection:
+        jobs, due = await claim_with_chores(bench.database, connection, bench.engine, claimer, pool, amount)
+    return [job.id for job in jobs], due
+
+
+async def test_a_claim_that_finds_nothing_puts_right_what_it_can_and_claims_again(bench: Bench) -> None:
+    id_ = await bench.enqueue(max_attempts=5)
+    await bench.claim()
+    assert await claim_with(bench) == ([], None)
+    await bench.run("update jobs set lease_expires_at = now() - interval '1 day'")
+    assert await claim_with(bench, 0) == ([], None)  # looked for chores a moment ago, and wants nothing
+    assert await bench.state(id_) == "running"
+    assert await claim_with(bench) == ([id_], None)
+
+
+async def test_a_claim_looks_for_chores_once_a_second_and_says_when_a_job_is_due(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = datetime.now(UTC) + timedelta(hours=1)
+    await bench.enqueue(run_after=due)
+    ids = [await bench.enqueue() for _ in range(3)]
+    claimer = await bench.worker("b")
+    assert await claim_with(bench) == (ids[:1], due)
+    assert claimer.looked_at > 0
+    assert await claim_with(bench) == (ids[1:2], None)  # no look
+    claimer.looked_at -= 1.0
+    assert await claim_with(bench) == (ids[2:], due)
+    assert await claim_with(bench) == ([], due)
+
+
+@pytest.mark.parametrize("valid", [True, False])
+async def test_a_claim_whose_answer_was_lost_goes_back_and_is_no_attempt_unless_its_lease_is_over(
+    bench: Bench, valid: bool
+) -> None:
+    known = await bench.enqueue(max_attempts=5)
+    id_ = await bench.enqueue(max_attempts=5, payload={"a": 1}, subject_id="s")
+    jobs = await bench.claim(amount=2)
+    if not valid:
+        await bench.expire(id_)
+    worker = jobs[0].worker_id
+    await return_unheard(bench.database, bench.engine, worker, [known, id_], 0)
+    await return_unheard(bench.database, bench.engine, worker, [known], 3600)
+    assert await bench.state(id_) == "running"
+    await return_unheard(bench.database, bench.engine, worker, [known], 0)
+    assert (await bench.state(known), await bench.state(id_)) == ("running", "queued")
+    assert await bench.one("select attempts from jobs where id = $1", id_) == (0 if valid else 1)
+
+
+async def test_all_that_a_worker_does_not_know_of_goes_back_in_batches(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unknown_claims, "BATCH", 2)
+    await enqueue_many(bench, 5)
+    jobs = await bench.claim(amount=5)
+    assert await unknown_claims.release_unknown(bench.database, bench.engine, jobs[0].worker_id) == 5
+    assert await states(bench) == {"queued": 5}

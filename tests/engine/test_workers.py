@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import os
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +21,22 @@ from mediamill.engine.workers import (
     WorkerDisabledError,
     WorkerKeyInvalidError,
     WorkerKeyRevokedError,
+    WorkerReplacedError,
     disable_worker,
     enable_worker,
     find_worker,
     give_command,
+    greet_worker,
     heartbeat,
+    is_process_dead,
     issue_key,
     list_workers,
+    machine_key,
+    process_key,
     register_worker,
     revoke_keys,
+    set_state,
+    show_worker,
     worker_of_key,
 )
 from mediamill.errors import InvalidError
@@ -202,3 +212,76 @@ async def test_a_worker_is_found_by_id_or_name_and_an_unknown_one_is_named(bench
             await give_command(connection, 4242, Command.PAUSE)
         with pytest.raises(UnknownWorkerError):
             await heartbeat(connection, 4242, state=WorkerState.IDLE)
+
+
+async def test_a_remote_worker_that_starts_gets_its_name_and_its_key_speaks_for_that_process(
+    bench: Bench,
+) -> None:
+    worker_id = await register(bench)
+    async with bench.database.connection() as connection:
+        key = await issue_key(connection, worker_id)
+        greeted = await greet_worker(
+            connection,
+            worker_id,
+            instance="one",
+            hostname="host",
+            capabilities={"gpu": True},
+            metadata={"a": 1},
+        )
+        assert greeted["name"] == "far"
+        (listed,) = await list_workers(connection)
+        assert (listed["hostname"], listed["capabilities"], listed["metadata"]) == (
+            "host",
+            {"gpu": True},
+            {"a": 1},
+        )
+        assert await worker_of_key(connection, key, "one") == worker_id
+        assert await worker_of_key(connection, key) == worker_id
+        with pytest.raises(WorkerReplacedError):
+            await worker_of_key(connection, key, "two")
+        for text in (key + "é", "\0"):
+            with pytest.raises(WorkerKeyInvalidError):
+                await worker_of_key(connection, text)
+        with pytest.raises(UnknownWorkerError):
+            await greet_worker(
+                connection, worker_id + 1, instance="x", hostname=None, capabilities={}, metadata={}
+            )
+
+
+async def test_an_unknown_worker_is_refused_whatever_is_asked_of_it(bench: Bench) -> None:
+    worker_id = await register(bench)
+    async with bench.database.connection() as connection:
+        assert (await show_worker(connection, worker_id))["name"] == "far"
+        with pytest.raises(UnknownWorkerError):
+            await show_worker(connection, worker_id + 1)
+        with pytest.raises(UnknownWorkerError):
+            await disable_worker(connection, worker_id + 1)
+        with pytest.raises(UnknownWorkerError):
+            await heartbeat(connection, worker_id + 1, state=WorkerState.IDLE)
+
+
+async def test_a_change_of_state_is_a_live_event_and_the_same_state_is_none(bench: Bench) -> None:
+    worker_id = await register(bench)
+    await bench.run("update workers set state = 'offline'")
+    for _ in range(2):
+        await beat(bench, worker_id)
+    async with bench.database.connection() as connection:
+        await set_state(connection, worker_id, "far", WorkerState.OFFLINE)
+        await disable_worker(connection, worker_id)
+        rows = await connection.fetch("select topic, subject, data from events order by id")
+    told = [(row["topic"], row["subject"], json.loads(row["data"])) for row in rows]
+    expected = [{"id": worker_id, "name": "far", "state": state} for state in ("idle", "offline", "disabled")]
+    assert told == [("worker.status", str(worker_id), data) for data in expected]
+
+
+def test_a_process_is_known_by_its_machine_id_and_start_and_so_is_its_end() -> None:
+    assert process_key() == process_key(os.getpid())
+    machine, pid, ticks = process_key().rsplit("/", 2)
+    assert (machine, pid, ticks.isdigit()) == (machine_key(), str(os.getpid()), True)
+    assert not is_process_dead(process_key())
+    assert is_process_dead(f"{machine}/{pid}/{int(ticks) - 1}")
+    assert not is_process_dead(f"elsewhere/{pid}/{int(ticks) - 1}")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        key = process_key(other.pid)
+        assert not is_process_dead(key)
+    assert is_process_dead(key)

@@ -15,7 +15,7 @@ from mediamill.db.connection import Database
 from tests.api.serving import make_app
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-OF_A_MOUNT = {"GET /static/mediamill.css", "GET /static/favicon.svg"}
+OF_A_MOUNT = {"GET /static/mediamill.css", "GET /static/favicon.svg", "GET /static/passkeys.js"}
 
 
 @pytest.fixture

@@ -74,7 +74,9 @@ class Bench:
     async def finish(self, run_id: UUID, tries: int, answer: str = "a cat") -> bool:
         """The agent has taken it: as the runner does, with the images gone in the same transaction."""
         async with self.database.transaction() as connection:
-            done = await queries.complete_run.row(connection, run_id=run_id, tries=tries, answer=answer)
+            done = await queries.complete_run.row(
+                connection, run_id=run_id, tries=tries, answer=answer, tokens=0
+            )
             if done is not None:
                 await queries.delete_images_of_run.rows(connection, run_id=run_id)
             return done is not None

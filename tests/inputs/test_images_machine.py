@@ -27,7 +27,7 @@ from mediamill.db.connection import Database
 from mediamill.inputs.look import retry_run
 from mediamill.inputs.model import MAX_IMAGES, ImageBufferError, Scope
 from mediamill.inputs.pending import drop_pending
-from tests.conftest import clone_template, database_url, drop_database, run_sql
+from tests.conftest import admin_url, clone_template, database_url, drop_database, run_sql
 from tests.inputs.conftest import Bench
 
 T = TypeVar("T")
@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture
 def world(server_url: str, template_url: str, tmp_path: Path) -> Iterator[World]:
-    admin, name = database_url(server_url, "postgres"), f"images_{os.getpid()}"
+    admin, name = admin_url(server_url), f"images_{os.getpid()}"
     with asyncio.Runner() as runner:
         runner.run(run_sql(admin, clone_template(name)))
         database = runner.run(Database.open(database_url(server_url, name), connections=2))

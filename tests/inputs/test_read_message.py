@@ -14,7 +14,7 @@ from mediamill.errors import MediamillError
 from mediamill.inputs.model import MAX_IMAGE_BYTES
 from tests.inputs.bodies import GIF, JPEG, PNG, WEBP, body_of, cut, image, message, read
 
-CASES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+CASES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def code_of(folder: Path, body: bytes, borders: list[int] | None = None, **more: Any) -> str:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.media.hls import (
@@ -160,7 +160,6 @@ def test_the_peak_is_that_of_a_segment_and_a_short_tail_does_not_count_alone() -
     assert rates_of(segments[2:], 4) == (12_000_000, 12_000_000)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 12_000), st.integers(0, 10**7)), min_size=1, max_size=30))
 def test_the_peak_is_never_below_the_average_or_a_full_segment(pairs: list[tuple[int, int]]) -> None:
     segments = [Segment(f"{at}", length / 1000, size) for at, (length, size) in enumerate(pairs)]
@@ -171,19 +170,16 @@ def test_the_peak_is_never_below_the_average_or_a_full_segment(pairs: list[tuple
     assert peak + 1 >= max(full, default=0)
 
 
-@settings(deadline=None)
 @given(playlists())
 def test_a_media_playlist_is_read_back(playlist: Playlist) -> None:
     assert read_playlist(write_playlist(playlist)) == playlist
 
 
-@settings(deadline=None)
 @given(masters())
 def test_a_master_is_read_back(master: Master) -> None:
     assert read_master(write_master(master)) == master
 
 
-@settings(deadline=None)
 @given(masters())
 def test_the_first_variant_is_the_nearest_to_two_megabits_and_the_rest_fall(master: Master) -> None:
     distances = [abs(one.average_bandwidth - 2_000_000) for one in master.variants]
@@ -217,7 +213,6 @@ LINES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_mutated_text_is_read_or_refused_and_never_more(data: st.DataObject) -> None:
     files = output()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.media.seek_track import BadSeekTrackError, Preview, read_seek_track, write_seek_track
@@ -35,7 +35,6 @@ def test_the_track_is_webvtt_with_parts_of_sprites() -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(previews, max_size=20))
 def test_a_seek_track_is_read_back(track: list[Preview]) -> None:
     assert read_seek_track(write_seek_track(track)) == track
@@ -59,7 +58,6 @@ def test_anything_else_is_refused(text: str) -> None:
         read_seek_track(text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=100), st.integers(0, 100))
 def test_any_text_is_read_or_refused(text: str, at: int) -> None:
     good = write_seek_track([Preview(0, 2500, "sprite-000.jpg", 0, 0, 160, 90)])

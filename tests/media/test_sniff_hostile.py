@@ -81,7 +81,7 @@ def test_a_file_that_lies_costs_little(start: str, tail: int, tmp_path: Path) ->
     assert after[1] - before[1] <= BUDGET_LOOKS + 10
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.sampled_from([b"", *(content[:200] for content in STARTS.values())]),
     rest=st.binary(max_size=300),

@@ -14,7 +14,7 @@ import pytest
 
 from mediamill.db.connection import connect
 from mediamill.db.queries import Query
-from tests.conftest import clone_template, database_url, drop_database, run_sql
+from tests.conftest import admin_url, clone_template, database_url, drop_database, run_sql
 from tests.plans.measure import literal, nodes, rows_examined
 
 MODES = ("force_generic_plan", "force_custom_plan")
@@ -49,7 +49,7 @@ def explained(
     server_url: str, fill: Sequence[str], tables: Sequence[str], cases: Sequence[Case]
 ) -> Iterator[Plans]:
     """The plans, on a database of their own."""
-    admin, name = database_url(server_url, "postgres"), f"plans_of_{tables[0]}_{os.getpid()}"
+    admin, name = admin_url(server_url), f"plans_of_{tables[0]}_{os.getpid()}"
     # Every row is looked at for the statistics: with a sample, plans would depend on chance.
     whole = f"alter database {name} set default_statistics_target = 1000"
     asyncio.run(run_sql(admin, clone_template(name), whole))

@@ -9,7 +9,7 @@ import pytest
 from mediamill.conversations.store import queries
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
-TABLES = ("arrivals", "queues", "replies", "conversations")
+TABLES = ("arrivals", "queues", "replies", "conversations", "correspondents", "senders", "sender_days")
 STORED, OPEN = 100_000, 20
 MESSAGE = (
     "jsonb_build_object('id', n, 'content', 'text', 'sender', '{}'::jsonb, 'source', 'user', 'accepted_time', now(), "
@@ -33,10 +33,17 @@ FILL = (
     f"insert into conversations values ('bot1', 'line', 'ann', null, false, {STORED + OPEN}, now())",
     f"""insert into replies select 'bot1', 'line', 'ann', n, 'told', 'sent', 'answer'
     from generate_series(1, {STORED}) n""",
+    """insert into correspondents select 'bot' || n % 20 + 1, 'line', 'p' || n, 'p' || n
+    from generate_series(1, 20000) n""",
+    """insert into senders (bot_id, provider_name, sender_id, state)
+    select 'bot' || n % 20 + 1, 'line', 'p' || n, 'allowed' from generate_series(1, 20000) n""",
+    """insert into sender_days select 'bot' || n % 20 + 1, 'line', 'p' || n, (now() at time zone 'utc')::date - n % 7
+    from generate_series(1, 20000) n""",
     f"""insert into replies select 'bot1', 'line', 'ann', n, 'told', 'due'
     from generate_series({STORED + 1}, {STORED + 5}) n""",
 )
-ANN = {"bot_id": "bot1", "provider_name": "line", "correspondent_id": "ann"}
+LINE = {"bot_id": "bot1", "provider_name": "line"}
+ANN = {**LINE, "correspondent_id": "ann"}
 TEXTS = {"guids": [f"guid{STORED + 1}"], "contents": ["text"], "failed_reasons": [None]}
 PAGE = {"before": None, "after": None, "amount": 50}
 
@@ -56,6 +63,10 @@ CASES = [
         },
         2,
     ),
+    Case(queries.find_sender, {**LINE, "identifiers": ["p7", "p7@lid"]}, 2),
+    Case(queries.sender_key, {**LINE, "identifiers": ["p7", "p7@lid"], "first": "p7"}, 2),
+    Case(queries.read_day, {**LINE, "sender_id": "p7"}, 1),
+    Case(queries.lock_day, {**LINE, "sender_id": "p7"}, 1),
     Case(queries.last_id, ANN, 1),
     Case(queries.find_arrival, {**ANN, "provider_message_id": "p7"}, 1),
     Case(queries.open_arrivals, {"bot_id": "bot1"}, 2 * OPEN),
@@ -78,8 +89,8 @@ CASES = [
     Case(queries.list_messages, ANN | PAGE | {"before": 500}, 50 + OPEN, "far back"),
     Case(queries.list_messages, ANN | PAGE | {"before": 501, "after": 499, "amount": 1}, 2, "one"),
     Case(queries.list_conversations, {"bot_id": "bot1", "before": None, "amount": 50}, 50 + OPEN),
-    Case(queries.next_reply, ANN, 1),
-    Case(queries.open_replies, {"bot_id": "bot1"}, 5),
+    Case(queries.next_reply, {**ANN, "answers": True}, 1),
+    Case(queries.open_replies, {"bot_id": "bot1", "answers": True}, 5),
     Case(queries.past_replies, ANN | {"message_id": STORED + 1, "amount": 20}, 20),
     Case(queries.list_failed_replies, ANN | {"amount": 50}, 0),
 ]

@@ -86,7 +86,7 @@ CASES = [
     Case(queries.open_runs, {"thread_key": "thread 7", "amount": 20}, 1, "none"),
     Case(queries.start_run, {"run_id": RUN}, 1),
     Case(queries.grow_answer, {"run_id": RUN, "tries": 0, "answer": "a"}, 1),
-    Case(queries.complete_run, {"run_id": RUN, "tries": 0, "answer": "a"}, 1),
+    Case(queries.complete_run, {"run_id": RUN, "tries": 0, "answer": "a", "tokens": 0}, 1),
     Case(queries.retry_run, {"run_id": RUN}, 1),
     Case(queries.past_runs, {"thread_key": "busy", "sequence": DONE + 1, "amount": 20}, 20),
 ]

@@ -20,7 +20,7 @@ from mediamill.db.connection import RawConnection, connect
 from mediamill.db.queries import Query
 from mediamill.engine import store
 from mediamill.engine.claim import OWNER_WINDOW, connect_for_claims, connect_for_finishes
-from tests.conftest import clone_template, database_url, drop_database, run_sql
+from tests.conftest import admin_url, clone_template, database_url, drop_database, run_sql
 from tests.plans.measure import Measured, measure
 
 FINISHED = {"little": 1_000, "much": 1_000_000, "sudden": 1_000_000}
@@ -180,7 +180,7 @@ async def open_all(url: str) -> AsyncIterator[dict[str, RawConnection]]:
 
 @pytest.fixture(scope="module")
 def figures(server_url: str, template_url: str) -> Iterator[Figures]:
-    admin, name = database_url(server_url, "postgres"), f"plans_{os.getpid()}"
+    admin, name = admin_url(server_url), f"plans_{os.getpid()}"
     asyncio.run(run_sql(admin, clone_template(name)))
     yield asyncio.run(measure_all(database_url(server_url, name)))
     asyncio.run(run_sql(admin, drop_database(name)))

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import socket
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from pydantic import SecretStr
 
+from mediamill.processors.models import calls
+from mediamill.processors.models.calls import CallerCalls
 from mediamill.processors.models.gemini_video import GeminiVideo
 from mediamill.processors.models.moondream_vision import MoondreamVision
 from mediamill.processors.models.openai_embedder import OpenAiEmbedder
 from mediamill.processors.models.openai_speech import OpenAiSpeech
 from mediamill.processors.models.openai_text import OpenAiText
 from mediamill.processors.models.openai_vision import OpenAiVision
+from mediamill.processors.models.servers import model_servers, placeholder_keys
 from mediamill.settings import Settings
 from mediamill.testing.gemini_server import GeminiServer
 from mediamill.testing.model_server import ModelServer
 from mediamill.testing.moondream_server import MoondreamServer
 from mediamill.testing.openai_server import OpenAiServer
+from mediamill.worker.start_caller import start_caller
 
 KEY = "sk-very-secret-0123456789"
 
@@ -48,6 +55,24 @@ class Case:
     adapter: Callable[[Settings], Any]
     ask: Callable[[Any, Path], object]
     key_setting: str = "MEDIAMILL_OPENAI_KEY"
+
+
+@contextmanager
+def calling(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """Calls go through a caller, as in a child process; the settings as such a process has them."""
+    sock, callers = socket.socketpair()
+    process = start_caller(callers, model_servers(settings))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(calls, "_inherited_calls", lambda: CallerCalls(sock))
+            held = {
+                name.removeprefix("MEDIAMILL_").lower(): SecretStr(key)
+                for name, key in placeholder_keys(settings).items()
+            }
+            yield settings.model_copy(update=held)
+    finally:
+        sock.close()
+        process.wait(30)
 
 
 def pixels(width: int = 40, height: int = 30) -> np.ndarray[Any, np.dtype[np.uint8]]:

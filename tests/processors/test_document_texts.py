@@ -312,7 +312,7 @@ def test_any_text_is_read_or_refused_with_a_reason(
     path = tmp_path_factory.mktemp("fuzz") / "file"
     pieces = st.lists(st.one_of(st.sampled_from(PIECES[kind]), st.text(max_size=5)), max_size=60)
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
     @given(pieces)
     def check(parts: list[str]) -> None:
         start = "{\\rtf1 " if kind == "rtf" else ""

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from mediamill.errors import GiveUpError, RetryLaterError
 from mediamill.processors.models.endpoint import ModelNotSetError
-from mediamill.processors.models.hub import HubModel, fetch_hub_model, find_hub_model
-from mediamill.processors.models.hub_embedder import FILES, KNOWN, HubEmbedder
+from mediamill.processors.models.hub import HubModel, HubModelMissingError, fetch_hub_model, find_hub_model
+from mediamill.processors.models.hub_embedder import FILES, KNOWN, HubEmbedder, chosen_model
 from mediamill.settings import Settings
 from mediamill.testing.hub_server import HubServer
 from mediamill.testing.model_server import BROKEN, failing
@@ -81,10 +81,16 @@ def published(hub: HubServer, tmp_path: Path) -> Settings:
     return settings(tmp_path)
 
 
+def make_embedder(settings: Settings) -> HubEmbedder:
+    """As a worker does: the files first, then the adapter."""
+    fetch_hub_model(chosen_model(settings), settings.models_folder)
+    return HubEmbedder(settings)
+
+
 def test_the_files_of_the_pinned_revision_are_fetched_and_no_others(
     hub: HubServer, published: Settings
 ) -> None:
-    embedder = HubEmbedder(published)
+    embedder = make_embedder(published)
     assert hub.fetched == {f"{COMMIT}/{name}" for name in FILES}
     assert embedder.model == f"somebody/ViT-B-SigLIP2@{COMMIT[:12]}"
     assert embedder.network is False
@@ -94,16 +100,23 @@ def test_the_files_of_the_pinned_revision_are_fetched_and_no_others(
 
 
 def test_the_second_time_nobody_is_asked(hub: HubServer, published: Settings) -> None:
-    HubEmbedder(published)
+    make_embedder(published)
     asked = len(hub.seen)
-    HubEmbedder(published)
+    make_embedder(published)
     assert len(hub.seen) == asked
+
+
+def test_an_adapter_never_fetches_and_says_who_does(hub: HubServer, published: Settings) -> None:
+    with pytest.raises(HubModelMissingError) as failure:
+        HubEmbedder(published)
+    assert failure.value.fix == "mediamill models fetch"
+    assert hub.seen == []
 
 
 def test_images_are_seen_as_the_recipe_says(hub: HubServer, published: Settings) -> None:
     red = np.zeros((20, 30, 3), np.uint8)
     red[..., 0] = 255
-    vectors = HubEmbedder(published).embed_images([red, 255 - red])
+    vectors = make_embedder(published).embed_images([red, 255 - red])
     expected = np.array([[1, -1, -1], [-1, 1, 1]]) / np.sqrt(3)  # 255 becomes 1, 0 becomes -1
     assert np.allclose(vectors, expected, atol=1e-5)
     assert vectors.dtype == np.float32
@@ -118,7 +131,7 @@ def test_an_image_is_squashed_or_cut_as_the_recipe_says(
     image = np.zeros((40, 80, 3), np.uint8)
     image[..., 1] = 255
     image[:, 20:60, 0] = 255  # red only in the middle half
-    (vector,) = HubEmbedder(settings(tmp_path)).embed_images([image])
+    (vector,) = make_embedder(settings(tmp_path)).embed_images([image])
     assert vector[0] / vector[1] == pytest.approx(share, abs=0.05)
 
 
@@ -129,7 +142,7 @@ def tokens(vector: Any) -> list[int]:
 
 
 def test_a_query_is_lower_case_for_siglip2(hub: HubServer, published: Settings) -> None:
-    embedder = HubEmbedder(published)
+    embedder = make_embedder(published)
     assert tokens(embedder.embed_query("  Cat\n DOG ")) == [1, 3, 0, 0, 0, 0]
     assert embedder.dimensions == LENGTH
     assert np.linalg.norm(embedder.embed_query("dog " * 5000)) == pytest.approx(1)
@@ -137,7 +150,7 @@ def test_a_query_is_lower_case_for_siglip2(hub: HubServer, published: Settings) 
 
 def test_a_query_keeps_its_capitals_for_other_models(hub: HubServer, tmp_path: Path) -> None:
     hub.publish("somebody/CLIP", COMMIT, write_model(tmp_path / "origin"))
-    embedder = HubEmbedder(settings(tmp_path, "somebody/CLIP"))
+    embedder = make_embedder(settings(tmp_path, "somebody/CLIP"))
     assert tokens(embedder.embed_query("Cat Cat"))[:3] == [1, 1, 0]
     assert not np.allclose(embedder.embed_query("Cat dog"), embedder.embed_query("cat dog"))
 
@@ -145,13 +158,13 @@ def test_a_query_keeps_its_capitals_for_other_models(hub: HubServer, tmp_path: P
 def test_punctuation_goes_if_the_model_wants_it_so(hub: HubServer, tmp_path: Path) -> None:
     origin = write_model(tmp_path / "origin", tokenizer_kwargs={"clean": "canonicalize"})
     hub.publish("somebody/CLIP", COMMIT, origin)
-    embedder = HubEmbedder(settings(tmp_path, "somebody/CLIP"))
+    embedder = make_embedder(settings(tmp_path, "somebody/CLIP"))
     assert np.allclose(embedder.embed_query("Cat, dog!"), embedder.embed_query("cat dog"))
 
 
 def test_a_model_that_the_hub_does_not_have_is_final(hub: HubServer, tmp_path: Path) -> None:
     with pytest.raises(GiveUpError, match=r"does not give somebody/ViT-B-SigLIP2 at 0123456789ab"):
-        HubEmbedder(settings(tmp_path))
+        make_embedder(settings(tmp_path))
     left = [path for path in (tmp_path / "models" / "hub").iterdir() if path.name.endswith(COMMIT[:12])]
     assert left == []
 
@@ -168,14 +181,14 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_hub_that_fails_is_tried_later(hub: HubServer, published: Settings, act: Any) -> None:
     hub.always(act)
     with pytest.raises(RetryLaterError):
-        HubEmbedder(published)
+        make_embedder(published)
 
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_hub_that_is_away_is_tried_later(hub: HubServer, published: Settings) -> None:
     hub.close()
     with pytest.raises(RetryLaterError, match="could not be fetched"):
-        HubEmbedder(published)
+        make_embedder(published)
 
 
 def test_a_repository_that_lacks_a_file_is_no_model(
@@ -183,7 +196,7 @@ def test_a_repository_that_lacks_a_file_is_no_model(
 ) -> None:
     (tmp_path / "origin" / "textual" / "tokenizer.json").unlink()
     with pytest.raises(GiveUpError, match=r"has no textual/tokenizer\.json"):
-        HubEmbedder(published)
+        make_embedder(published)
 
 
 def test_a_file_that_is_not_the_one_that_was_checked_is_refused_and_not_kept(
@@ -199,7 +212,7 @@ def test_a_file_that_is_not_the_one_that_was_checked_is_refused_and_not_kept(
 def test_networks_that_cannot_be_loaded_are_told(hub: HubServer, published: Settings, tmp_path: Path) -> None:
     (tmp_path / "origin" / "visual" / "model.onnx").write_bytes(b"no network")
     with pytest.raises(GiveUpError, match="cannot be loaded"):
-        HubEmbedder(published)
+        make_embedder(published)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mediamill.processors.models.fetch_hub import missing_hub_models
+from mediamill.processors.models.hub import fetch_hub_model
 from mediamill.processors.models.hub_speech import KNOWN, HubSpeech, chosen_model
 from mediamill.processors.models.installed import model_folder
 from mediamill.settings import Settings
@@ -31,6 +36,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 def test_a_whisper_of_the_hub_is_fetched_once_and_hears(hub: HubServer, tmp_path: Path) -> None:
     settings = Settings(speech="hub", speech_model=f"{NAME}@{COMMIT}", models=tmp_path)
+    fetch_hub_model(chosen_model(settings), tmp_path)
     speech = HubSpeech(settings)
     wanted = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
     assert hub.fetched == {f"{COMMIT}/{name}" for name in wanted}
@@ -41,17 +47,20 @@ def test_a_whisper_of_the_hub_is_fetched_once_and_hears(hub: HubServer, tmp_path
     assert words == AMIABLE_WORDS
     assert heard.model == speech.model
     asked = len(hub.seen)
-    HubSpeech(settings)
+    fetch_hub_model(chosen_model(settings), tmp_path)
     assert len(hub.seen) == asked
 
 
-async def test_a_confined_child_fetches_its_model_before_its_first_job(
+async def test_a_confined_child_hears_with_a_model_that_was_fetched_before_it_started(
     hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDIAMILL_SPEECH", "hub")
     monkeypatch.setenv("MEDIAMILL_SPEECH_MODEL", f"{NAME}@{COMMIT}")
     monkeypatch.setenv("MEDIAMILL_MODELS", str(tmp_path / "models"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # another test may have loaded a model here
+    fetched = await asyncio.to_thread(run_fetch)
+    assert (fetched.returncode, fetched.stdout, fetched.stderr) == (0, "", "")
+    assert f"{COMMIT}/model.bin" in hub.fetched
     limits = Limits(timeout_seconds=120, memory_bytes=2 << 30)
     sandbox = Sandbox("audio", size=1, spare=0, limits=limits, scratch=tmp_path / "scratch")
     await sandbox.start()
@@ -59,9 +68,53 @@ async def test_a_confined_child_fetches_its_model_before_its_first_job(
         done = await sandbox.run(SandboxJob(mime_type="audio/ogg", file=AMIABLE))
     finally:
         await sandbox.close()
-    assert f"{COMMIT}/model.bin" in hub.fetched
     assert AMIABLE_WORDS in str(done.result["content"]).lower()
     assert f"{NAME}@{COMMIT[:12]}" in done.result["models"]
+
+
+def run_fetch() -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "mediamill.processors.models.fetch_hub"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        (f"nobody/nothing@{COMMIT}", 2, "the hub does not give nobody/nothing"),
+        ("nonsense", 2, "MEDIAMILL_SPEECH_MODEL names no hub model"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_told_with_an_exit_code(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int, said: str
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_SPEECH", "hub")
+    monkeypatch.setenv("MEDIAMILL_SPEECH_MODEL", name)
+    monkeypatch.setenv("MEDIAMILL_MODELS", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    fetched = run_fetch()
+    assert (fetched.returncode, fetched.stdout) == (code, "")
+    assert said in fetched.stderr
+
+
+def test_a_hub_that_cannot_be_asked_is_another_exit_code(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDIAMILL_SPEECH", "hub")
+    monkeypatch.setenv("MEDIAMILL_MODELS", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    fetched = run_fetch()
+    assert (fetched.returncode, fetched.stdout) == (1, "")
+    assert "could not be fetched" in fetched.stderr
+
+
+def test_only_what_the_settings_choose_and_is_not_there_is_missing(tmp_path: Path) -> None:
+    settings = Settings(speech="hub", speech_model="tiny", embedding="hub", models=tmp_path)
+    speech, embedder = missing_hub_models(settings)
+    assert (speech.name, embedder.name) == ("tiny", "ViT-B-32__laion2b-s34b-b79k")
+    speech.folder(tmp_path).mkdir(parents=True)
+    assert missing_hub_models(settings) == [embedder]
+    assert missing_hub_models(Settings(models=tmp_path)) == []
+    assert missing_hub_models(Settings(speech="hub", speech_model="nonsense", models=tmp_path)) == []
 
 
 def test_the_default_is_the_turbo_model_at_a_pinned_commit() -> None:

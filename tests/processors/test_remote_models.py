@@ -6,9 +6,11 @@ import logging
 import socket
 import traceback
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,24 +34,53 @@ from mediamill.testing.model_server import (
     failing,
     rate_limited,
 )
-from tests.processors.remote_models import CASES, KEY, Case, settings_for
+from tests.processors.remote_models import CASES, KEY, Case, calling, settings_for
 
 pytestmark = pytest.mark.spec("C26")
 
 
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> Case:
-    return CASES[request.param]
+class Grounds:
+    """Makes the adapter of a case, in a process that calls by itself or has a caller."""
+
+    def __init__(
+        self, case: Case, by_caller: bool, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+    ) -> None:
+        self.case, self._by_caller, self._monkeypatch, self._stack = case, by_caller, monkeypatch, stack
+
+    def adapter(self, settings: Settings) -> Any:
+        if self._by_caller:
+            settings = self._stack.enter_context(calling(settings, self._monkeypatch))
+        return self.case.adapter(settings)
+
+    def ask(self, settings: Settings, folder: Path) -> object:
+        return self.case.ask(self.adapter(settings), folder)
+
+
+# Those that send the most different requests are asked by a caller too: a form with a file, an upload in chunks.
+WAYS = [*((name, False) for name in CASES), ("speech", True), ("gemini", True)]
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: f"{way[0]}{'-by-caller' if way[1] else ''}")
+def way(request: pytest.FixtureRequest) -> tuple[str, bool]:
+    found: tuple[str, bool] = request.param
+    return found
+
+
+@pytest.fixture
+def case(way: tuple[str, bool]) -> Case:
+    return CASES[way[0]]
+
+
+@pytest.fixture
+def grounds(case: Case, way: tuple[str, bool], monkeypatch: pytest.MonkeyPatch) -> Iterator[Grounds]:
+    with ExitStack() as stack:
+        yield Grounds(case, way[1], monkeypatch, stack)
 
 
 @pytest.fixture
 def server(case: Case) -> Iterator[ModelServer]:
     with case.server() as server:
         yield server
-
-
-def ask(case: Case, server: ModelServer, folder: Path, timeout_seconds: float = 10) -> object:
-    return case.ask(case.adapter(settings_for(server.url, timeout_seconds)), folder)
 
 
 def everything_told(error: MediamillError) -> str:
@@ -81,19 +112,19 @@ def everything_told(error: MediamillError) -> str:
         "web-page",
     ],
 )
-def test_one_bad_answer_is_overcome(case: Case, server: ModelServer, tmp_path: Path, act: Act) -> None:
+def test_one_bad_answer_is_overcome(grounds: Grounds, server: ModelServer, tmp_path: Path, act: Act) -> None:
     server.then(act)
-    assert ask(case, server, tmp_path) is not None
+    assert grounds.ask(settings_for(server.url), tmp_path) is not None
     assert server.seen[0].path == server.seen[1].path
     assert server.seen[0].body_bytes == server.seen[1].body_bytes
 
 
 def test_a_rate_limit_for_long_is_left_to_a_later_attempt(
-    case: Case, server: ModelServer, tmp_path: Path
+    grounds: Grounds, server: ModelServer, tmp_path: Path
 ) -> None:
     server.always(rate_limited(3600))
     with pytest.raises(RetryLaterError, match="3600 more seconds"):
-        ask(case, server, tmp_path)
+        grounds.ask(settings_for(server.url), tmp_path)
     assert len(server.seen) == 1
 
 
@@ -101,88 +132,89 @@ def test_a_rate_limit_for_long_is_left_to_a_later_attempt(
     "act", [BROKEN, failing(502), RESET, rate_limited(0)], ids=["500", "502", "reset", "429"]
 )
 def test_a_server_that_keeps_failing_is_asked_three_times(
-    case: Case, server: ModelServer, tmp_path: Path, act: Act, monkeypatch: pytest.MonkeyPatch
+    grounds: Grounds, server: ModelServer, tmp_path: Path, act: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "FIRST_PAUSE_SECONDS", 0.1)
     server.always(act)
     with pytest.raises(RetryLaterError):
-        ask(case, server, tmp_path, timeout_seconds=60)  # whatever this machine does, there is time for three
+        grounds.ask(
+            settings_for(server.url, 60), tmp_path
+        )  # whatever this machine does, there is time for three
     assert len(server.seen) == 3
 
 
 @pytest.mark.parametrize("act", [SILENT, DRIP], ids=["silent", "drip"])
 def test_a_server_that_takes_too_long_is_left_alone(
-    case: Case, server: ModelServer, tmp_path: Path, act: Act
+    grounds: Grounds, server: ModelServer, tmp_path: Path, act: Act
 ) -> None:
     server.always(act)
     with pytest.raises(RetryLaterError, match=r"answer within 0\.4 seconds"):
-        ask(case, server, tmp_path, timeout_seconds=0.4)
+        grounds.ask(settings_for(server.url, 0.4), tmp_path)
 
 
-def test_a_refused_connection_may_pass(case: Case, tmp_path: Path) -> None:
+def test_a_refused_connection_may_pass(grounds: Grounds, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody else can have it, and nobody listens
-        adapter = case.adapter(settings_for(f"http://127.0.0.1:{taken.getsockname()[1]}", 2))
         with pytest.raises(RetryLaterError, match="connection failed"):
-            case.ask(adapter, tmp_path)
+            grounds.ask(settings_for(f"http://127.0.0.1:{taken.getsockname()[1]}", 2), tmp_path)
 
 
 @pytest.mark.parametrize(
     "act", [NONSENSE, WRONG_SHAPE, WEB_PAGE, HUGE], ids=["not-json", "shape", "web-page", "huge"]
 )
-def test_nonsense_twice_is_final(case: Case, server: ModelServer, tmp_path: Path, act: Act) -> None:
+def test_nonsense_twice_is_final(grounds: Grounds, server: ModelServer, tmp_path: Path, act: Act) -> None:
     server.always(act)
     with pytest.raises(GiveUpError, match=r"127\.0\.0\.1"):
-        ask(case, server, tmp_path)
+        grounds.ask(settings_for(server.url), tmp_path)
     assert len(server.seen) == 2
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_final_and_the_setting_is_named(
-    case: Case, server: ModelServer, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+    grounds: Grounds, server: ModelServer, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server.always(failing(status, f"the key {KEY} is wrong"))
     with pytest.raises(GiveUpError) as failure:
-        ask(case, server, tmp_path)
-    assert failure.value.fix == f"check {case.key_setting}: it is refused"
+        grounds.ask(settings_for(server.url), tmp_path)
+    assert failure.value.fix == f"check {grounds.case.key_setting}: it is refused"
     assert KEY not in everything_told(failure.value) + caplog.text
     assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 def test_a_refused_request_is_final_and_says_why_without_the_key(
-    case: Case, server: ModelServer, tmp_path: Path, status: int
+    grounds: Grounds, server: ModelServer, tmp_path: Path, status: int
 ) -> None:
     server.always(failing(status, f"no such\nmodel, dear {KEY}"))
     with pytest.raises(GiveUpError, match="no such model, dear …") as failure:
-        ask(case, server, tmp_path)
+        grounds.ask(settings_for(server.url), tmp_path)
     assert "_MODEL" in (failure.value.fix or "")
     assert KEY not in everything_told(failure.value)
 
 
-def test_nobody_is_followed_elsewhere(case: Case, server: ModelServer, tmp_path: Path) -> None:
+def test_nobody_is_followed_elsewhere(grounds: Grounds, server: ModelServer, tmp_path: Path) -> None:
     server.always(ELSEWHERE)
     with pytest.raises(GiveUpError, match="elsewhere"):
-        ask(case, server, tmp_path)
+        grounds.ask(settings_for(server.url), tmp_path)
     assert len(server.seen) == 1
 
 
 def test_the_key_is_in_no_log_and_no_repr(
-    case: Case, server: ModelServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    grounds: Grounds, server: ModelServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    adapter = case.adapter(settings_for(server.url))
-    assert case.ask(adapter, tmp_path) is not None
+    adapter = grounds.adapter(settings_for(server.url))
+    assert grounds.case.ask(adapter, tmp_path) is not None
     seen = " ".join(value for each in server.seen for value in each.headers.values())
     assert KEY in seen  # it was sent, and that is the only place
     assert KEY not in caplog.text
     assert KEY not in repr(adapter) + repr(vars(adapter)) + repr(vars(adapter._endpoint)["_door"])
 
 
-def test_the_model_is_named_with_the_server(case: Case, server: ModelServer, tmp_path: Path) -> None:
-    adapter = case.adapter(settings_for(server.url))
-    case.ask(adapter, tmp_path)
+def test_the_model_is_named_with_the_server(grounds: Grounds, server: ModelServer, tmp_path: Path) -> None:
+    adapter = grounds.adapter(settings_for(server.url))
+    grounds.case.ask(adapter, tmp_path)
     name, _, where = adapter.model.rpartition("@")
     assert name
     assert where == server.url.removeprefix("http://")
@@ -190,14 +222,14 @@ def test_the_model_is_named_with_the_server(case: Case, server: ModelServer, tmp
 
 
 def test_a_proxy_of_the_environment_is_used(
-    case: Case, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grounds: Grounds, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", server.url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     server.always(failing(404, "the proxy was asked"))
     with pytest.raises(GiveUpError, match="the proxy was asked"):
-        case.ask(case.adapter(settings_for("http://model.invalid")), tmp_path)
+        grounds.ask(settings_for("http://model.invalid"), tmp_path)
     assert server.seen[0].path.startswith("http://model.invalid/")
 
 

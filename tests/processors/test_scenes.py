@@ -172,7 +172,7 @@ def test_the_version_names_every_rule() -> None:
 shots = st.lists(st.tuples(st.integers(1, 6), st.floats(0.1, 12.0)), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shots, st.data())
 def test_scenes_are_the_same_if_the_state_is_saved_and_restored_anywhere(
     made: list[tuple[int, float]], data: st.DataObject
@@ -189,7 +189,7 @@ def test_scenes_are_the_same_if_the_state_is_saved_and_restored_anywhere(
     assert found + list(finder.finish()) == find_scenes(frames)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shots)
 def test_scenes_cover_the_video_without_gaps(made: list[tuple[int, float]]) -> None:
     frames = list(run(*made, fps=6))

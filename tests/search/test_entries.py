@@ -28,6 +28,7 @@ from mediamill.search.jobs import keep_vectors, search_kinds
 from mediamill.search.model import QueryVector
 from mediamill.search.vectors import BadVectorError, Subject, ensure_model, put_vector
 from mediamill.settings import Settings
+from tests.conftest import as_admin, run_sql
 from tests.search.ground import LOOK, MEANING, Ground, pack, towards
 
 MODEL = text_name(Settings())
@@ -202,12 +203,13 @@ async def test_an_index_for_each_model_is_made_once_even_by_two_at_the_same_time
     assert await ensure_indexes(ground.database) == 0
 
 
-async def test_an_index_that_was_cut_off_is_made_anew(ground: Ground) -> None:
+async def test_an_index_that_was_cut_off_is_made_anew(ground: Ground, server_url: str) -> None:
     await ground.vectors(Subject())
     await ensure_indexes(ground.database)
     number = await _id_of(ground.database, LOOK.name)
-    await ground.value(
-        f"update pg_index set indisvalid = false where indexrelid = 'search_vectors_model_{number}'::regclass"
+    await run_sql(
+        as_admin(server_url, ground.database.url),
+        f"update pg_index set indisvalid = false where indexrelid = 'search_vectors_model_{number}'::regclass",
     )
     assert await ensure_index(ground.database, number, 8)
     assert await ground.value(

@@ -120,7 +120,7 @@ async def test_a_lost_server_comes_back_from_its_backup_and_works_on(
 async def play(mill: Mill, video_id: str) -> None:
     """Every file that the stream names."""
     base = f"http://127.0.0.1:{mill.settings['MEDIAMILL_PORT']}"
-    async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=base, auth=mill.owner, trust_env=False, timeout=60) as client:
         video = (await client.get(f"/api/videos/{video_id}")).json()
         assert video["state"] == "ready"
         folder = mill.folder / "data" / "videos" / video_id

@@ -26,7 +26,7 @@ __all__ = ["bucket", "s3_server"]
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 # What a data folder may have beside a bucket: nothing that lasts.
-KEEPS = {"cache", "scratch", "logs", "deletions.lock"}
+KEEPS = {"cache", "scratch", "logs", "deletions.lock", "local_key"}
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def test_a_video_uploaded_at_one_server_is_made_elsewhere_and_played_from_
     for name in ("north", "south"):
         await town.serve(name)
     await town.work("mill")
-    async with AsyncClient(town.urls["north"]) as client:
+    async with AsyncClient(town.urls["north"], ADMIN) as client:
         uploaded = await client.upload_video(clip)
-    async with AsyncClient(town.urls["south"]) as client:
+    async with AsyncClient(town.urls["south"], ADMIN) as client:
         await client.wait_ready(uploaded.video_id, timeout=300)
     async with town.client("south") as south, town.client("north") as north:
         video = (await south.get(f"/api/videos/{uploaded.video_id}")).json()
@@ -267,7 +267,7 @@ async def test_a_worker_by_http_needs_neither_bucket_nor_database(town: Town, tm
         await town.serve(name)
     mill = town.machine("north")
     await far(mill, "attic", town.urls["south"])
-    async with AsyncClient(town.urls["north"]) as client:
+    async with AsyncClient(town.urls["north"], ADMIN) as client:
         uploaded = await client.upload_video(clip)
         await client.wait_ready(uploaded.video_id, timeout=300)
     assert await mill.one("select worker_name from finished_jobs where kind = 'video.transcode'") == "attic"

@@ -18,7 +18,7 @@ from tests.crash.processes import Mill, mill
 from tests.intake_documents import CATALOG, Document, make_documents
 from tests.stories.test_libraries import told
 from tests.ui.browser import open_browser, watch_console
-from tests.ui.test_review import CHOSEN, marked
+from tests.ui.papering import CHOSEN, marked
 
 __all__ = ["mill"]
 
@@ -52,11 +52,12 @@ async def test_thirty_files_become_fields_that_a_person_accepts_and_exports(
     assert found is not None
     mill.settings["MEDIAMILL_PORT"] = found[1]  # commands find the server there
     async with (
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{found[1]}", timeout=120) as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{found[1]}", auth=mill.owner, timeout=120) as client,
         open_browser() as browser,
     ):
         page = await browser.new_page(viewport={"width": 1280, "height": 860})
         complaints = watch_console(page)
+        await page.goto(mill.link(f"http://127.0.0.1:{found[1]}"))
         await page.goto(f"{client.base_url}/projects/papers")
         await _bring_in(mill, client, page, documents, watched)
         files = await _read_all(client)

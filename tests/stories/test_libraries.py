@@ -28,8 +28,7 @@ from tests.stories.library_folder import (
     mounted_read_only,
 )
 from tests.stories.tracing import can_trace, opened_inside, tracing
-from tests.ui.browser import follow, open_browser, watch_console
-from tests.ui.test_grid import until_seen
+from tests.ui.browser import follow, open_browser, until_seen, watch_console
 
 __all__ = ["mill"]
 
@@ -92,7 +91,7 @@ async def test_a_library_from_its_first_scan_to_its_last_file(mill: Mill, databa
         before = how_it_is(source, access=read_only)
         await _add_and_look(mill, place)
         await _search(mill)
-        await _see_it_on_the_page(f"http://127.0.0.1:{mill.settings['MEDIAMILL_PORT']}")
+        await _see_it_on_the_page(mill, f"http://127.0.0.1:{mill.settings['MEDIAMILL_PORT']}")
         assert how_it_is(source, access=read_only) == before
         _change(source)
         before = how_it_is(source, access=read_only)
@@ -140,11 +139,12 @@ async def _search(mill: Mill) -> None:
     assert is_in_scene(everything["film.mp4"], 1)
 
 
-async def _see_it_on_the_page(url: str) -> None:
+async def _see_it_on_the_page(mill: Mill, url: str) -> None:
     """The last search, as the docs show it; a click goes to the moment."""
     async with open_browser() as browser:
         page = await browser.new_page(viewport={"width": 1000, "height": 560})
         complaints = watch_console(page)
+        await page.goto(mill.link(url))
         await page.goto(f"{url}/search?q=rocket")
         film = page.locator(".hit.video", has_text="film.mp4")
         await expect(film.locator(".badge")).to_have_text(["words", "meaning", "look"], timeout=60_000)

@@ -115,6 +115,12 @@ async def test_whoever_waits_sits_out_that_the_server_is_killed(mill: Mill, mode
     assert await mill.one("select count(*) from runs") == 1
 
 
+@pytest.fixture(autouse=True)
+def owner(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client finds the key of the server in its data folder."""
+    monkeypatch.setenv("MEDIAMILL_DATA", str(mill.folder / "data"))
+
+
 @pytest.mark.spec("I2", "I3")
 async def test_both_clients_are_understood(mill: Mill, model: OpenAiServer) -> None:
     await mill.started("up")

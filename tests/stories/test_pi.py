@@ -8,11 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mediamill.agents.pi_setup import install_pi
 from mediamill.client import AsyncClient
-from mediamill.settings import Settings
 from mediamill.testing.openai_server import OpenAiServer, held_stream
-from tests.agents.conftest import ROOT, said
+from tests.agents.conftest import link_pi, said
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process
 from tests.stories.test_message import COLOURS, address, mill, model, paint
@@ -24,13 +22,18 @@ SEEN = "I see red, lime, blue, blue, lime, red."
 
 @pytest.fixture
 def pi_mill(mill: Mill) -> Mill:
-    """The same with pi, which is installed once for all tests."""
-    install_pi(Settings(data=ROOT / ".cache"), print)
+    """The same with pi."""
     data = mill.folder / "data"
     data.mkdir()
-    (data / "tools").symlink_to(ROOT / ".cache" / "tools")
+    link_pi(data)
     mill.settings["MEDIAMILL_AGENT"] = "pi"
     return mill
+
+
+@pytest.fixture(autouse=True)
+def owner(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client finds the key of the server in its data folder."""
+    monkeypatch.setenv("MEDIAMILL_DATA", str(mill.folder / "data"))
 
 
 def pi_of(server: Process) -> psutil.Process:

@@ -179,7 +179,7 @@ async def test_what_is_wrong_with_address_or_key_is_said_in_a_line(mill: Mill, t
             (("--server", url), "there is no key for"),
             (("--key", "k"), "no server"),
             (("--server", url.replace("http", "https"), "--key", "k"), "does not speak TLS"),
-            (("--server", f"{url}/elsewhere", "--key", "k"), "too old"),
+            (("--server", f"{url}/elsewhere", "--key", "k"), "Nobody can tell who asks."),
             (("--server", url, "--register"), "needs the admin secret"),
         ):
             code, said = await away.say("worker", *words)

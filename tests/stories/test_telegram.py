@@ -83,7 +83,7 @@ async def test_images_voice_notes_and_texts_are_answered_once_whatever_is_killed
     token = tmp_path / "token.txt"
     token.write_text(f"{TOKEN}\n")
     code, said = await mill.say(
-        "bots", "create", "shop", "--telegram", "--token-file", token, "--reply", "openai"
+        "bots", "create", "shop", "--telegram", "--token-file", token, "--reply", "openai", "--open"
     )
     assert (code, "shop is created and started" in said) == (0, True), said
 

@@ -54,9 +54,9 @@ def lines(process: Process) -> list[dict[str, Any]]:
     return [json.loads(line) for line in process.said.splitlines(keepends=True) if line.endswith("\n")]
 
 
-async def send_photo(url: str) -> None:
+async def send_photo(url: str, owner: httpx.Auth) -> None:
     """As a client whose own trace goes on at the server."""
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=url, auth=owner, timeout=60) as client:
         answer = await client.post("/api/bots", json={"id": "demo", "config": {}, "start": True})
         assert answer.status_code == 201, answer.text
 
@@ -103,7 +103,7 @@ UPLOAD = "POST /api/bots/{bot_id}/chat/{correspondent}/media"
 
 async def test_one_upload_is_one_trace_over_server_worker_and_child(mill: Mill, otlp: OtlpServer) -> None:
     process, url = await start(mill, otlp, workers=1)
-    await send_photo(url)
+    await send_photo(url, mill.owner)
     spans = await trace_of(otlp, UPLOAD, "enqueue", "run", "fetch input", "process", "settle", "deliver")
     check_connected(spans)
     parents = {name: span.parent for name, span in spans.items()}
@@ -144,7 +144,7 @@ async def check_logs(process: Process) -> None:
 async def test_a_trace_goes_on_at_a_worker_without_a_database(mill: Mill, otlp: OtlpServer) -> None:
     _, url = await start(mill, otlp, workers=0)
     await far(mill, "one", url, OTEL_EXPORTER_OTLP_ENDPOINT=otlp.url, OTEL_BSP_SCHEDULE_DELAY="200")
-    await send_photo(url)
+    await send_photo(url, mill.owner)
     complete = "POST /api/worker/complete"
     spans = await trace_of(otlp, UPLOAD, "enqueue", "run", "process", "settle", complete, "deliver")
     check_connected(spans)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -48,8 +51,17 @@ async def test_up_serves_and_works_in_a_folder_with_spaces_and_stops_with_everyt
     up = await here.started("up")
     port = here.settings["MEDIAMILL_PORT"]
     assert f"mediamill is up: http://127.0.0.1:{port}" in up.said
+    await up.until_said("try it: ")
+    export = re.search(r"in another terminal: (export .*)", up.said)
+    assert export is not None
+    shell = ["env", "-i", "bash", "-c", f"PATH=/usr/bin:/bin; {export[1]}; exec mediamill open --json"]
+    opened = await asyncio.create_subprocess_exec(*shell, stdout=subprocess.PIPE)
+    link, _ = await opened.communicate()
+    assert json.loads(link)["url"].startswith(f"http://127.0.0.1:{port}/open?link=")
     await here.add("scripted.run", 3, do="report", times=2)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", auth=here.owner, trust_env=False, timeout=60
+    ) as client:
         health = (await client.get("/health")).json()
         assert health["status"] == "ok"
         assert "queue" in (await client.get("/metrics")).text
@@ -122,3 +134,38 @@ async def test_after_everything_was_killed_the_next_up_finishes_every_job_once(h
     await here.until_all_once(80)
     here.assert_no_traceback()
     await _stop(up)
+
+
+async def test_open_makes_a_link_that_logs_in_once_and_nobody_else_comes_in(
+    here: Mill, tmp_path: Path
+) -> None:
+    up = await here.started("up", "--workers", "0")
+    port = here.settings["MEDIAMILL_PORT"]
+    assert "/open?link=" not in up.said  # what goes to a file may be read by others
+    assert "mediamill open" in up.said
+    code, said = await here.say("open", "--json")
+    assert code == 0, said
+    link = json.loads(said)["url"]
+    assert link.startswith(f"http://127.0.0.1:{port}/open?link=pass_")
+    async with httpx.AsyncClient(trust_env=False, timeout=60, follow_redirects=True) as browser:
+        assert (await browser.get(f"http://127.0.0.1:{port}/api/jobs")).status_code == 401
+        assert (await browser.get(link)).status_code == 200
+        assert (await browser.get(f"http://127.0.0.1:{port}/api/jobs")).status_code == 200
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as another:
+        assert (await another.get(link)).status_code == 401
+    here.settings["MEDIAMILL_DATA"] = str(tmp_path)
+    code, said = await here.say("open")
+    assert (code, "set MEDIAMILL_DATA to the server's data folder" in said) == (1, True), said
+    code, said = await here.say("message", "hello", "--no-wait")
+    assert (code, "MEDIAMILL_DATA" in said) == (1, True), said
+    del here.settings["MEDIAMILL_DATA"]
+    await _stop(up)
+    here.assert_no_traceback()
+
+
+async def test_a_secret_that_can_be_guessed_is_a_clear_error(here: Mill) -> None:
+    here.settings |= {"MEDIAMILL_HOST": "0.0.0.0", "MEDIAMILL_ADMIN_SECRET": "a"}
+    code, said = await here.say("up")
+    assert code == 1
+    assert "the admin secret has fewer than 16 characters" in said
+    assert "openssl rand -hex 32" in said

@@ -60,7 +60,9 @@ class Town:
         return await self.machine(name).started("worker")
 
     def client(self, name: str) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.urls[name], timeout=120, trust_env=False)
+        return httpx.AsyncClient(
+            base_url=self.urls[name], auth=self.machine(name).owner, timeout=120, trust_env=False
+        )
 
     def files_of(self, name: str) -> set[str]:
         """The folders of a machine's data folder in which something lies."""

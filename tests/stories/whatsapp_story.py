@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 ANN, ANN_LID = "491701111111@s.whatsapp.net", "111000111@lid"
 BEN = "491702222222@s.whatsapp.net"
 GROUP = "120363000000000001@g.us"
+OPEN = {"mode": "open", "groups": "always", "messages_per_day": 0}
 SECONDS = 120.0
 
 
@@ -146,7 +147,9 @@ def _matching(patterns: list[str], said: list[str]) -> list[bool]:
 
 
 @asynccontextmanager
-async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tuple[Story, Process]]:
+async def story_on(
+    mill: Mill, folder: Path, *, stubs: bool, access: Mapping[str, Any] = OPEN
+) -> AsyncIterator[tuple[Story, Process]]:
     """`mediamill up` with one worker, beside a loopback WhatsApp. `stubs`: media are not really looked at."""
     async with AsyncExitStack() as stack:
         stack.callback(mill.close)
@@ -157,7 +160,7 @@ async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tu
         mill.settings |= whatsapp.bridge_environment
         up = await mill.started("up")
         async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
+            base_url=f"http://127.0.0.1:{port}", auth=mill.owner, trust_env=False, timeout=60
         ) as client:
             story = Story(mill, whatsapp, client)
             for pool in ("image", "audio", "video") if stubs else ():
@@ -166,7 +169,7 @@ async def story_on(mill: Mill, folder: Path, *, stubs: bool) -> AsyncIterator[tu
             bot = {
                 "id": "bot",
                 "start": True,
-                "config": {"providers": {"whatsapp": {}}, "reply": {"by": "echo"}},
+                "config": {"providers": {"whatsapp": {}}, "reply": {"by": "echo"}, "access": access},
             }
             await story.ask("POST", "/api/bots", json=bot)
             yield story, up

@@ -41,10 +41,15 @@ class Ground:
     telegram: TelegramServer
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     keeper: BotKeeper | None = None
+    access: dict[str, Any] = field(default_factory=lambda: {"mode": "open", "groups": "mentioned"})
 
     async def create(self, reply: dict[str, Any] | None = None, **part: Any) -> None:
         """The bot `bot`, which should run."""
-        given = {"providers": {"telegram": {"token": TOKEN, **part}}, "reply": reply or AGENT}
+        given = {
+            "providers": {"telegram": {"token": TOKEN, **part}},
+            "reply": reply or AGENT,
+            "access": self.access,
+        }
         async with self.app.database.transaction() as connection:
             await bots.create_bot(connection, "bot", BotConfig.model_validate(given))
             await bots.start_bot(connection, "bot")

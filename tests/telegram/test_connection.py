@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from mediamill.conversations.bots import HIDDEN, BadBotError, BotConfig, change_bot, show_bot
 from mediamill.conversations.provider import NotConnectedError
 from mediamill.errors import GiveUpError
+from mediamill.providers.telegram import poll
 from mediamill.testing.model_server import NONSENSE, RESET, Act, Reply, reply
 from mediamill.testing.telegram_server import ACCOUNT, ANN, TOKEN, TelegramServer, told_error
 from tests.telegram.grounds import Ground, png
@@ -45,6 +48,23 @@ async def test_after_a_week_telegram_may_count_from_a_lower_number(ground: Groun
     ground.telegram.say("and on")
     await ground.until_taken()
     assert await ground.messages() == ["hello", "long after", "and on"]
+
+
+@pytest.mark.parametrize("updates", [[], [{"update_id": 7}]], ids=["nothing", "the same again"])
+async def test_a_bot_api_that_does_not_wait_is_not_asked_all_the_time(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, updates: list[dict[str, Any]]
+) -> None:
+    monkeypatch.setattr(poll, "EMPTY_SECONDS", 0.25)
+    answer = Reply(json.dumps({"ok": True, "result": updates}).encode())
+    ground.telegram.fault("getUpdates", *[reply(answer)] * 1000)
+    await ground.run()
+    left = ground.telegram._faults["getUpdates"]
+    began, before = time.monotonic(), len(left)
+    await ground.until(lambda: before - len(left) >= 5)
+    assert time.monotonic() - began > 4 * 0.2
+    left.clear()
+    ground.telegram.say("hello")
+    await ground.until_taken()
 
 
 @pytest.mark.parametrize("fault", [told_error(500), RESET, NONSENSE, told_error(429, "wait", retry_after=1)])
@@ -106,7 +126,7 @@ async def test_another_token_brings_updates_of_the_same_numbers(ground: Ground) 
     await ground.until_taken()
     ground.telegram.token, ground.telegram._updates = OTHER_TOKEN, 500_000_000
     async with ground.app.database.transaction() as connection:
-        config = {"providers": {"telegram": {"token": OTHER_TOKEN}}}
+        config = {"providers": {"telegram": {"token": OTHER_TOKEN}}, "access": ground.access}
         await change_bot(connection, "bot", BotConfig.model_validate(config))
     ground.telegram.say("to the second")
     await ground.until_row("select count(*) = 2 from telegram_updates where state = 'done'")

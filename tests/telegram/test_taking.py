@@ -155,7 +155,8 @@ async def test_a_document_that_only_claims_to_be_an_image_is_told_and_its_captio
 
 @pytest.mark.spec("I8")
 async def test_images_of_two_people_in_a_group_go_with_their_own_texts(ground: Ground) -> None:
-    await ground.run({**AGENT, "groups": True})
+    ground.access["groups"] = "always"
+    await ground.run(AGENT)
     for user in (1, 2):
         file = ground.telegram.put_file(png(user))
         ground.telegram.write({"photo": [{"file_id": file, "width": 9}]}, user=user, group=GROUP)
@@ -164,18 +165,6 @@ async def test_images_of_two_people_in_a_group_go_with_their_own_texts(ground: G
     assert await ground.runs() == [("mine", [png(2)])]
     assert await ground.pending() == [png(1)]
     assert await ground.one("select is_group from conversations where correspondent_id = $1", str(GROUP))
-
-
-async def test_a_group_is_only_listened_to_unless_the_bot_answers_in_groups(ground: Ground) -> None:
-    await ground.run()
-    file = ground.telegram.put_file(png(1))
-    ground.telegram.write({"photo": [{"file_id": file}], "caption": "look"}, group=GROUP)
-    ground.telegram.write({"text": "hello all"}, group=GROUP)
-    await ground.until_taken()
-    assert await ground.runs() == []
-    assert await ground.pending() == []
-    assert await ground.messages() == ["look", "hello all"]
-    assert await ground.one("select count(*) from jobs where mime_type = 'image/jpeg'") == 1
 
 
 async def test_without_an_agent_images_take_the_media_path(ground: Ground) -> None:

@@ -105,12 +105,19 @@ def test_the_configuration_names_its_faults_and_never_the_token() -> None:
         {"token": TOKEN, "mode": "push"},
         {"token": TOKEN, "mode": "webhook"},
         {"token": TOKEN, "webhook_url": "ftp://x"},
+        {"token": TOKEN, "mode": "webhook", "webhook_url": "http://mill.example.com"},
         {"token": TOKEN, "tokn": 1},
     ):
         with pytest.raises(InvalidError) as caught:
             read_config(bad, Settings())
         assert TOKEN not in str(caught.value)
         assert "nonsense" not in str(caught.value)
+
+
+def test_a_bot_api_of_ones_own_may_call_without_a_certificate() -> None:
+    given = {"token": TOKEN, "mode": "webhook", "webhook_url": "http://mill:8420"}
+    config, _ = read_config(given, Settings(telegram_url="http://bot-api:8081"))
+    assert config.webhook_url == "http://mill:8420"
 
 
 def test_the_token_may_come_from_the_settings() -> None:

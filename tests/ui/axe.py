@@ -18,13 +18,15 @@ def _source() -> str:
     return SOURCE.read_text()
 
 
-async def faults_of(page: Page, impacts: tuple[str, ...] = GRAVE) -> list[str]:
+async def faults_of(page: Page, *, only_contrast: bool = False) -> list[str]:
     """One line for each element and each rule that it breaks."""
-    await page.evaluate(_source())
-    found: dict[str, Any] = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(_source())
+    options = {"resultTypes": ["violations"]} | ({"runOnly": ["color-contrast"]} if only_contrast else {})
+    found: dict[str, Any] = await page.evaluate("options => axe.run(document, options)", options)
     return [
         f"{rule['impact']} {rule['id']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
         for rule in found["violations"]
-        if rule["impact"] in impacts
+        if rule["impact"] in GRAVE
         for node in rule["nodes"]
     ]

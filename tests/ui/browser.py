@@ -10,9 +10,12 @@ from pathlib import Path
 
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, async_playwright, expect
 
+from tests.conftest import wait_until
+
 expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy machine
 
 FOUND = Path(__file__).parents[2] / ".tools" / "browser"
+SHOTS = Path(__file__).parents[1] / "screenshots"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -43,10 +46,37 @@ async def open_browser(*more: str) -> AsyncIterator[Browser]:
             await browser.close()
 
 
+async def shoot(page: Page, name: str, *, full_page: bool = False) -> None:
+    """Saves a screenshot under this name, for people and for the pictures of the docs."""
+    SHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SHOTS / f"{name}.png", full_page=full_page)
+
+
 async def follow(control: Locator) -> None:
     """Click what leads to another page, and wait for that: the page before may show the same, live or anyway."""
     async with control.page.expect_navigation():
         await control.click()
+
+
+async def log_in(page: Page, name: str, password: str) -> None:
+    """By the form of the page."""
+    await page.get_by_label("Name").fill(name)
+    await page.get_by_label("Password").fill(password)
+    await follow(page.get_by_role("button", name="Log in"))
+
+
+async def until(page: Page, truth: str) -> None:
+    """Waits until this script is true; asked from here, because the policy of our pages forbids `eval`."""
+    await wait_until(lambda: page.evaluate(truth))
+
+
+async def until_seen(page: Page) -> None:
+    """Waits until every picture in the window is loaded, or has failed to load."""
+    await until(
+        page,
+        "[...document.images].every(image => { const box = image.getBoundingClientRect();"
+        " return image.complete || box.bottom < 0 || box.top > innerHeight || !box.width })",
+    )
 
 
 OVERTAKEN = ("htmx:afterRequest", "htmx:sendAbort")  # a question by a newer one; htmx calls that an error

@@ -6,8 +6,13 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from mediamill.db.connection import Connection, Database
+from mediamill.engine import workers
+from mediamill.engine.model import WorkerState
+from tests.api.serving import Served
 
 POOLS = """
 insert into pools (name, matches, processor, concurrency, timeout_seconds, max_attempts, lease_seconds, stale_seconds,
@@ -154,3 +159,30 @@ async def _add_throughput(connection: Connection) -> None:
         "values (date_trunc('minute', now()) - $1 * interval '1 minute', 'images', 1, $2, $3)",
         rows,
     )
+
+
+def lay_out(served: Served) -> None:
+    """Some files in some folders."""
+    data: Path = served.app.state.deps.settings.data_folder
+    for name, bytes_ in (
+        ("videos/a/source", 4_200_000),
+        ("libraries/000/1/x.jpg", 81_000),
+        ("pending_media/g", 9000),
+    ):
+        path = data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * bytes_)
+    (data / "pending_media" / "link").symlink_to("/usr")  # what is elsewhere does not count
+
+
+async def add_worker(
+    served: Served, name: str, state: WorkerState, type_: str = "remote", **capabilities: Any
+) -> int:
+    """A worker that was heard of just now."""
+    stats = {"running": 0, "completed": 1204, "failed": 3, "claims_lost": 0, "memory_bytes": 84_000_000}
+    async with served.database.transaction() as connection:
+        worker_id = await workers.register_worker(
+            connection, name=name, type_=type_, capabilities=capabilities, pools=["transcode"]
+        )
+        await workers.heartbeat(connection, worker_id, state=state, stats=stats, hostname=f"{name}.home.arpa")
+    return worker_id

@@ -1,7 +1,8 @@
 """A browser, a server, and bots that run on it.
 
-A browser takes longer to start than most tests take, and lives on the event loop that started it: the tests of a
-file share both. Each has pages, a server and a database of its own, and leaves nothing running.
+A browser takes longer to start than most tests take, and lives on the event loop that started it: all tests of this
+folder share both. Each has pages of its own and leaves nothing running. Whatever changes something has a server and a
+database of its own, too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from mediamill.db.connection import Database
-from tests.api.serving import Served, serve
+from tests.api.serving import Served
 from tests.conftest import fresh_url, open_database
 from tests.ui.browser import open_browser
 from tests.ui.talking import Talking
+from tests.ui.touring import serve_all
 
 HERE = Path(__file__).parent
-on_the_shared_loop = pytest_asyncio.fixture(loop_scope="module")
+on_the_shared_loop = pytest_asyncio.fixture(loop_scope="session")
+shared_by_a_module = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         is_async = isinstance(item, pytest.Function) and iscoroutinefunction(item.function)
         if is_async and item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
-@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
 async def nothing_goes_on() -> AsyncIterator[None]:
     """What a test began and did not end ends with it, as it would with a loop of its own."""
     before = asyncio.all_tasks()
@@ -44,7 +47,7 @@ async def nothing_goes_on() -> AsyncIterator[None]:
     await asyncio.gather(*left, return_exceptions=True)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def running_browser() -> AsyncIterator[Browser]:
     """The system's browser."""
     async with open_browser() as browser:
@@ -76,7 +79,21 @@ async def database(new_url: str) -> AsyncIterator[Database]:
 @on_the_shared_loop
 async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server on a fresh database."""
-    async with serve(database, tmp_path, ingest_seconds=0.05) as served:
+    async with serve_all(database, tmp_path / "data") as served:
+        yield served
+
+
+@shared_by_a_module
+async def shared(
+    server_url: str, template_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Served]:
+    """A server for tests that change nothing; a fixture of their module puts there what they look at."""
+    data = tmp_path_factory.mktemp("shared") / "data"
+    async with (
+        fresh_url(server_url) as url,
+        open_database(url) as database,
+        serve_all(database, data) as served,
+    ):
         yield served
 
 

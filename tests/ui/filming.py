@@ -14,6 +14,7 @@ from uuid import UUID
 import av
 import numpy as np
 from PIL import Image
+from playwright.async_api import Page
 
 from mediamill.processors.contract import ProcessorInput
 from mediamill.processors.transcode.processor import TranscodeProcessor
@@ -167,3 +168,23 @@ def some_parts(percent: float = 62.5) -> dict[str, Any]:
 def _part(state: str, total: int, percent: float) -> dict[str, Any]:
     done = int(total * percent / 100)
     return {"state": state, "segments_total": total, "segments_done": done, "percent": percent, "error": None}
+
+
+MEBIBYTE = 1024**2
+
+
+def large_clip(folder: Path, mebibytes: int = 40, name: str = "my_holiday.mp4") -> Path:
+    """A clip with so much behind it that it comes in several chunks: a box that players skip."""
+    path = make_clip(folder / name, 320, 180, seconds=1)
+    size = mebibytes * MEBIBYTE
+    with path.open("ab") as file:
+        file.write(size.to_bytes(4, "big") + b"free")
+        file.truncate(file.tell() + size - 8)
+    return path
+
+
+async def slow_down(page: Page, bytes_per_second: int) -> None:
+    """A poor line."""
+    session = await page.context.new_cdp_session(page)
+    rates = {"downloadThroughput": -1, "uploadThroughput": bytes_per_second, "latency": 5}
+    await session.send("Network.emulateNetworkConditions", {"offline": False, **rates})

@@ -9,10 +9,12 @@ from functools import cache
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
+from playwright.async_api import Page, expect
 
 from mediamill.engine.model import ClaimedJob
 from mediamill.intake.model import Field
 from mediamill.staging.derivatives import home_of
+from tests.api.serving import Served
 from tests.intake.played import Ground, found, result_of
 
 WIDTH, HEIGHT = 990, 1400
@@ -206,3 +208,22 @@ def _thumbnail(page: bytes) -> bytes:
     picture.thumbnail((320, 320))
     picture.save(out, "JPEG")
     return out.getvalue()
+
+
+CHOSEN = ".proposal[aria-current]"
+
+
+async def open_file(page: Page, served: Served, file_id: int, query: str = "") -> None:
+    await page.goto(f"{served.url}/projects/invoices/files/{file_id}{query}")
+    await expect(page.locator("#proposals")).to_be_visible()
+
+
+async def marked(page: Page) -> list[float]:
+    """Where the marked place is, in shares of the picture that is shown."""
+    shares: list[float] = await page.evaluate(
+        """() => { const all = document.querySelector('.picture img').getBoundingClientRect();
+        const one = document.querySelector('.place.chosen').getBoundingClientRect();
+        return [(one.left - all.left) / all.width, (one.top - all.top) / all.height,
+            (one.right - all.left) / all.width, (one.bottom - all.top) / all.height]; }"""
+    )
+    return shares

@@ -13,11 +13,13 @@ from typing import Any
 import av
 import numpy as np
 from PIL import Image
+from playwright.async_api import Page
 
 from mediamill.db.connection import Connection
 from mediamill.libraries.add import add_library
 from mediamill.libraries.model import output_folder
 from tests.api.serving import Served
+from tests.conftest import wait_until
 from tests.ui.filming import PHOTO, make_clip
 
 SAMPLE, CAT = PHOTO.with_name("video.mp4"), PHOTO.parents[1] / "tests" / "media" / "cat.jpg"
@@ -206,3 +208,18 @@ async def many_rows(served: Served, folder: Path, amount: int, *, name: str = "E
     async with served.database.connection() as connection:
         await connection.execute("vacuum analyze assets")
     return slug
+
+
+async def until_filled(page: Page) -> None:
+    """Everything in the window has come."""
+
+    async def is_filled() -> bool:
+        return bool(
+            await page.evaluate(
+                "(() => { const seen = [...document.querySelectorAll('.virtual .cell')].filter(cell => { const box ="
+                " cell.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight });"
+                " return seen.length > 0 && seen.every(cell => cell.querySelector('a')) })()"
+            )
+        )
+
+    await wait_until(is_filled)

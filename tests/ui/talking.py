@@ -12,8 +12,9 @@ from typing import Any
 from playwright.async_api import Browser, FilePayload, Page, expect
 
 from mediamill.conversations import bots
+from mediamill.conversations.access import DayLimits, Gate
 from mediamill.conversations.bot_queues import BotQueuesManager
-from mediamill.conversations.bots import BotConfig
+from mediamill.conversations.bots import AccessConfig, BotConfig
 from mediamill.conversations.model import BOT, OUTGOING, USER, Group, Sender
 from mediamill.conversations.records import DatabaseRecords
 from mediamill.engine.model import ClaimedJob
@@ -188,3 +189,15 @@ async def send_file(page: Page, file: FilePayload | Path, caption: str = "") -> 
     await page.locator("#text").fill(caption)
     await page.keyboard.press("Enter")
     await expect(page.locator("#chosen li")).to_have_count(0)
+
+
+ANN = Sender("491701111111@s.whatsapp.net", "Ann Example")
+BEN = Sender("491702222222@s.whatsapp.net", "Ben <b>bold</b> with quite a long name for a small telephone")
+
+
+def gate(talking: Talking) -> Gate:
+    return Gate(talking.served.database, "shop", "whatsapp", AccessConfig(), DayLimits())
+
+
+async def knock(talking: Talking, sender: Sender, number: str = "1") -> bool:
+    return await gate(talking).admit(sender.identifier, sender, None, provider_message_id=number)

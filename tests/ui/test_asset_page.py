@@ -4,23 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from mediamill.ui.asset_page import exposure, moments, place
 from tests.api.serving import Served
-from tests.conftest import wait_until
-from tests.ui.browser import watch_console
+from tests.ui.browser import until, watch_console
 from tests.ui.picturing import RTL, SCENES, TAGGER, XSS, picture_library
-from tests.ui.test_bots_pages import LOOKS
-from tests.ui.test_grid import until_seen
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 HTML = {"accept": "text/html"}
 TIME = "document.getElementById('film').currentTime"
-
-
-async def until(page: Page, truth: str) -> None:
-    await wait_until(lambda: page.evaluate(truth))
 
 
 @pytest.mark.spec("L6", "L11")
@@ -81,9 +73,9 @@ async def test_neighbours_are_an_arrow_away_and_what_failed_is_tried_again(
     await expect(page).to_have_url(re.compile(f"/assets/{made['film']}$"))
     await page.get_by_role("link", name="Older").click()
     await expect(page).to_have_url(re.compile(f"/assets/{ids['broken.jpg']}$"))
-    await expect(page.get_by_role("status")).to_contain_text("the file ends in the middle of a picture")
+    await expect(page.locator("#asset-state")).to_contain_text("the file ends in the middle of a picture")
     await page.get_by_role("button", name="Try again").click()
-    await expect(page.get_by_role("status")).to_contain_text("It waits for its turn")
+    await expect(page.locator("#asset-state")).to_contain_text("It waits for its turn")
     assert await served.one("select status from assets where id = $1", ids["broken.jpg"]) == "pending"
     assert complaints == []
 
@@ -110,23 +102,3 @@ def test_frames_last_until_the_next_one_and_nothing_leaves_the_time_line() -> No
     assert [(one["at"], one["end"]) for one in found] == [(0, 4), (4, 9.99), (9.99, 10)]
     assert all(one["x"] >= 0 and one["x"] + one["width"] <= 100 for one in found)
     assert moments({"scenes": [], "frames": frames[:1], "duration_seconds": None})[0]["x"] == 0
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_page_of_an_asset_fits_its_window(
-    served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
-) -> None:
-    made = await picture_library(served, tmp_path / "photos", pictures=12)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    shown = {"image": made["ids"][RTL], "video": made["film"], "failed": made["ids"]["broken.jpg"]}
-    for what, asset_id in shown.items():
-        await page.goto(f"{served.url}/assets/{asset_id}")
-        await until_seen(page)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        await page.screenshot(path=SHOTS / f"asset-{what}-{name}.png", full_page=True)
-    assert complaints == []

@@ -1,24 +1,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from mediamill.conversations import bots
 from tests.api.serving import Served
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
 from tests.ui.talking import Talking, fill_family
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 60_000
-LOOKS = [
-    ("light", "light", 1280, 900),
-    ("dark", "dark", 1280, 900),
-    ("phone", "light", 390, 844),
-    ("phone-dark", "dark", 390, 844),
-]
 
 
 async def test_a_demo_bot_is_one_click_away_and_answers(talking: Talking, browser: Browser) -> None:
@@ -128,8 +120,7 @@ async def test_the_pairing_code_is_shown_follows_and_goes_when_the_phone_is_pair
     code = page.get_by_role("img", name="QR code to pair a phone with anna")
     await expect(code).to_be_visible(timeout=LIMIT)
     first = await code.inner_html()
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "pairing-dark.png")
+    await shoot(page, "pairing-dark")
     await talking.tell_status("whatsapp", {"state": "pairing", "qr": "2@second,code"})
     await expect(code.locator("path").nth(1)).not_to_have_attribute(
         "d", re.findall(r' d="([^"]+)"', first)[1], timeout=LIMIT
@@ -203,40 +194,3 @@ async def test_another_site_cannot_press_the_buttons_of_bots(served: Served) -> 
         answer = await served.client.post(path, headers=evil, content="name=x&provider=chat&text=hi")
         assert answer.status_code == 403, path
     assert await served.one("select running from bots where id = 'anna'") is True
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_pages_of_bots_fit_their_window(
-    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    talking = Talking(served)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    await page.goto(f"{served.url}/bots")
-    await page.screenshot(path=SHOTS / f"bots-empty-{name}.png")
-    await talking.create("anna", by="openai", providers={"whatsapp": {}, "chat": {}})
-    await talking.create("demo", by="echo")
-    await talking.create("a-very-long-name-of-a-bot-that-goes-on-and-on-until-its-enough", runs=False)
-    await talking.create("office", by="pi", providers={"whatsapp": {}})
-    await talking.tell_status("whatsapp", {"state": "pairing", "qr": "2@" + 200 * "x"})
-    await talking.tell_status("chat", {"state": "connected"})
-    await talking.tell_status("chat", {"state": "connected"}, "demo")
-    failed = {"state": "failed", "detail": "Node.js is not there and cannot be fetched: no network"}
-    await talking.tell_status("whatsapp", failed, "office")
-    await fill_family(talking)
-    await talking.write("Hello", correspondent="49123@s.whatsapp.net", name="Luis", ago_seconds=4000)
-    await page.goto(f"{served.url}/bots")
-    await expect(page.locator(".bot")).to_have_count(4)
-    for path, shot in (
-        ("/bots", "bots"),
-        ("/bots/anna", "bot"),
-        ("/bots/anna/whatsapp/family@g.us", "group"),
-    ):
-        await page.goto(served.url + path)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
-        await page.screenshot(path=SHOTS / f"{shot}-{name}.png", full_page=shot != "group")
-    assert complaints == []

@@ -9,11 +9,10 @@ from playwright.async_api import Browser, Page, Route, expect
 from mediamill.conversations import bots
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.model import BOT
-from tests.ui.browser import watch_console
+from tests.ui.browser import shoot, watch_console
 from tests.ui.talking import LIMIT, Talking, open_chat, send_file
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-SHOTS = Path(__file__).parents[1] / "screenshots"
 
 
 async def top_of(page: Page, row: str) -> float:
@@ -185,9 +184,8 @@ async def test_what_strangers_write_and_call_themselves_is_harmless(
         assert place["x"] >= 0
         assert place["x"] + place["width"] <= width
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    SHOTS.mkdir(exist_ok=True)
     await page.locator("#m9").scroll_into_view_if_needed()
-    await page.screenshot(path=SHOTS / f"hostile-{width}.png")
+    await shoot(page, f"hostile-{width}")
     await talking.write("still live", correspondent="x/../?#%")
     await expect(page.locator("#messages > li").last).to_contain_text("still live", timeout=LIMIT)
     assert "owned" not in await page.title()

@@ -9,8 +9,8 @@ from playwright.async_api import Browser, Route, expect
 from mediamill.conversations import bots
 from tests.conftest import wait_until
 from tests.ui.browser import follow, open_browser, watch_console
+from tests.ui.looks import DESKTOP, PHONE, find_faults
 from tests.ui.talking import LIMIT, VOICE, Talking, open_chat, send_file
-from tests.ui.test_bots_pages import LOOKS, SHOTS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 DROP = """([target, name, type]) => {
@@ -216,17 +216,10 @@ async def test_ones_own_conversation_is_kept_by_a_cookie(talking: Talking, brows
     assert other.url != first
 
 
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_chat_fits_its_window_with_all_that_can_happen_in_it(
-    talking: Talking, browser: Browser, name: str, scheme: str, width: int, height: int
+async def test_the_chat_is_right_in_every_look_with_all_that_can_happen_in_it(
+    talking: Talking, browser: Browser
 ) -> None:
-    page = await open_chat(
-        talking,
-        browser,
-        by="echo",
-        color_scheme="dark" if scheme == "dark" else "light",
-        viewport={"width": width, "height": height},
-    )
+    page = await open_chat(talking, browser, by="echo")
     complaints = watch_console(page)
     await send_file(page, SAMPLES / "sticker.webp")
     [job] = await talking.claim()
@@ -243,8 +236,9 @@ async def test_the_chat_fits_its_window_with_all_that_can_happen_in_it(
     await page.locator("#files").set_input_files([SAMPLES / "photo.jpg", SAMPLES / "notes.docx"])
     await page.locator("#text").fill("Two more,\nin two lines")
     await expect(page.locator("#chosen li")).to_have_count(2)
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    assert await page.evaluate("document.documentElement.scrollHeight") <= height
-    await expect(page.locator("#send")).to_be_in_viewport()
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / f"chat-{name}.png")
+    faults = []
+    for look in DESKTOP + PHONE:
+        faults += await find_faults(page, "chat", [look], full_page="never")
+        assert await page.evaluate("document.documentElement.scrollHeight") <= look.height
+        await expect(page.locator("#send")).to_be_in_viewport()
+    assert not faults, "\n".join(faults)

@@ -10,10 +10,9 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.crash.processes import Mill
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 120_000
 
 
@@ -42,6 +41,7 @@ async def test_a_photo_and_a_voice_note_become_text_in_the_chat_and_are_answered
     context = await browser.new_context(viewport={"width": 960, "height": 880}, device_scale_factor=2)
     page = await context.new_page()
     complaints = watch_console(page)
+    await page.goto(mill.link(url.group(1)))
     await page.goto(f"{url.group(1)}/bots")
     await follow(page.get_by_role("button", name="Create a demo bot and talk to it"))
     await say(page, "Good morning!")
@@ -54,8 +54,7 @@ async def test_a_photo_and_a_voice_note_become_text_in_the_chat_and_are_answered
     await expect(page.locator("#messages .mine", has_text="Voice note")).to_contain_text(re.compile("[.,]"))
     await say(page, "And the notes of our meeting", "notes.docx")
     await expect(page.locator("#messages .mine", has_text="Document")).to_be_visible(timeout=LIMIT)
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "chat.png")
+    await shoot(page, "chat")
     await expect(theirs).to_have_count(4, timeout=LIMIT)
-    await page.screenshot(path=SHOTS / "chat-answered.png")
+    await shoot(page, "chat-answered")
     assert complaints == []

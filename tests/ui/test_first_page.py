@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,7 +11,6 @@ from tests.api.serving import Served
 from tests.ui.browser import watch_console
 from tests.ui.busy import fill
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\">'&{{7*7}}</td><script>document.title='owned'</script>"
 )
@@ -164,29 +162,6 @@ async def test_the_page_shows_that_the_server_is_gone(served: Served, browser: B
     await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=LIMIT)
     await page.unroute("**/live")
     await expect(page.get_by_text("Connection lost")).to_be_hidden(timeout=LIMIT)
-
-
-@pytest.mark.parametrize(
-    ("name", "scheme", "width", "height"),
-    [("light", "light", 1280, 960), ("dark", "dark", 1280, 960), ("phone", "light", 390, 844)],
-)
-async def test_the_page_fits_its_window_in_light_dark_and_on_a_phone(
-    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    await fill(served.database)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    await page.goto(served.url)
-    await expect(page.locator("#plot canvas")).to_be_visible()
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / f"first-page-{name}.png", full_page=name == "phone")
-    await page.goto(f"{served.url}/jobs/13")
-    await page.screenshot(path=SHOTS / f"job-{name}.png")
-    assert complaints == []
 
 
 async def test_the_scripts_and_styles_that_pages_name_are_there(served: Served) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -11,9 +10,7 @@ from playwright.async_api import Browser, expect
 from tests.api.serving import Served
 from tests.ui.browser import follow, watch_console
 from tests.ui.busy import TRACEBACK, fill
-from tests.ui.test_bots_pages import LOOKS
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 60_000
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">'&{{7*7}}"
 
@@ -190,24 +187,3 @@ async def test_another_site_and_nonsense_are_refused(served: Served) -> None:
         ("/jobs?kind=%00", 422),
     ):
         assert (await served.client.get(path, headers={"Accept": "text/html"})).status_code == status, path
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_pages_of_jobs_fit_their_window(
-    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    await fill(served.database)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    for path, shot in (("/jobs", "jobs"), ("/jobs/13", "job"), ("/dead", "dead-letter")):
-        await page.goto(served.url + path)
-        if shot == "dead-letter":
-            await page.get_by_text("Traceback", exact=True).click()
-            await expect(page.locator("#trace-13 pre")).to_be_visible()
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
-        await page.screenshot(path=SHOTS / f"{shot}-{name}.png")
-    assert complaints == []

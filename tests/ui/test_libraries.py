@@ -8,10 +8,7 @@ from playwright.async_api import Browser, expect
 
 from tests.api.serving import Served
 from tests.ui.browser import follow, watch_console
-from tests.ui.picturing import many_rows, picture_library
-from tests.ui.test_bots_pages import LOOKS
-
-SHOTS = Path(__file__).parents[1] / "screenshots"
+from tests.ui.picturing import many_rows
 
 
 @pytest.mark.spec("L1")
@@ -44,7 +41,7 @@ async def test_a_library_is_added_paused_removed_and_brought_back_by_the_page(
     await expect(card.locator(".state.warn")).to_have_count(0)
     await page.get_by_role("button", name="Remove Our holidays").click()
     await expect(page.locator(".library")).to_have_count(0)
-    await expect(page.get_by_role("status").first).to_contain_text("Our holidays is in the trash")
+    await expect(page.get_by_role("status").filter(has_text="Our holidays is in the trash")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await expect(card).to_be_visible()
     assert await served.one("select deleted_at from libraries") is None
@@ -84,39 +81,6 @@ async def test_what_cannot_be_done_to_a_library_is_said(served: Served) -> None:
         assert "There is no library" in answer.text
     for path in ("/libraries/nothing", "/libraries/nothing/cells?month=2024-05"):
         assert (await served.client.get(path)).status_code == 404
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_list_of_libraries_fits_its_window(
-    served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
-) -> None:
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    await page.goto(f"{served.url}/libraries")
-    await page.screenshot(path=SHOTS / f"libraries-empty-{name}.png", full_page=True)
-    await picture_library(served, tmp_path / "photos", "<script>window.hurt=1</script> & family")
-    await many_rows(served, tmp_path / "many", 3_000, name="Everything since 1998")
-    await many_rows(served, tmp_path / "old", 50, name="The long and winding name of a library of old slides")
-    await served.run(
-        "update assets set status = case when id % 9 = 0 then 'failed' when id % 3 = 0 then 'pending' else 'proxied' "
-        "end where library = 2 and id % 2 = 0"
-    )
-    await served.run(
-        "update libraries set scan_status = 'scanning', "
-        'scan_counts = \'{"folders": 312, "files": 48211, "new": 5120}\' where number = 2'
-    )
-    await served.run("update libraries set is_active = false where number = 3")
-    await page.goto(f"{served.url}/libraries")
-    await expect(page.locator(".library")).to_have_count(3)
-    await expect(page.get_by_role("link", name=re.compile("<script>"))).to_be_visible()
-    assert await page.evaluate("window.hurt") is None
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"libraries-{name}.png", full_page=True)
-    assert complaints == []
 
 
 NEWS = """() => {

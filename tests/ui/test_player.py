@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -9,16 +8,14 @@ from playwright.async_api import Browser, Page, expect
 
 from mediamill.api.security_headers import HEADERS
 from mediamill.ui.watching import PLAYER_POLICY
-from mediamill.videos.again import retranscode_video
 from mediamill.videos.look import show_video
 from tests.api.serving import Served
 from tests.conftest import wait_until
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, until, watch_console
+from tests.ui.conftest import shared_by_a_module
 from tests.ui.filming import SAID, SECONDS, fill_videos, film, show_film, some_parts
-from tests.ui.test_bots_pages import LOOKS
 from tests.videos.played import Ground, keep_stream, play_captions
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 TIME = "document.getElementById('film').currentTime"
 WIDTH = "document.getElementById('film').videoWidth"
 LIMIT = 60_000
@@ -30,17 +27,19 @@ def ground(served: Served) -> Ground:
     return Ground.on(served.database, served.app.state.deps.settings.data_folder)
 
 
-async def open_video(served: Served, browser: Browser, video_id: UUID, query: str = "") -> Page:
+@shared_by_a_module
+async def harbour(shared: Served) -> str:
+    """The page of a video for tests that only watch it."""
+    ground = Ground.on(shared.database, shared.app.state.deps.settings.data_folder)
+    return f"{shared.url}/videos/{await show_film(ground)}"
+
+
+async def open_video(browser: Browser, url: str) -> Page:
     """Its page, once the player has its stream."""
     page = await browser.new_page(viewport={"width": 1280, "height": 900})
-    await page.goto(f"{served.url}/videos/{video_id}{query}")
+    await page.goto(url)
     await until(page, "document.getElementById('film').readyState >= 2")
     return page
-
-
-async def until(page: Page, truth: str) -> None:
-    """Until a script finds it true; the page's own policy forbids it to look by itself."""
-    await wait_until(lambda: page.evaluate(truth))
 
 
 async def time_of(page: Page) -> float:
@@ -48,10 +47,8 @@ async def time_of(page: Page) -> float:
 
 
 @pytest.mark.spec("V12")
-async def test_a_video_plays_and_its_quality_can_be_switched(
-    served: Served, ground: Ground, browser: Browser
-) -> None:
-    page = await open_video(served, browser, await show_film(ground))
+async def test_a_video_plays_and_its_quality_can_be_switched(harbour: str, browser: Browser) -> None:
+    page = await open_video(browser, harbour)
     complaints = watch_console(page)
     await expect(page).to_have_url(re.compile(r"/videos/a-morning-at-the-harbour$"))
     await page.get_by_role("button", name="Play").first.click()
@@ -79,9 +76,9 @@ async def test_a_video_plays_and_its_quality_can_be_switched(
 
 @pytest.mark.spec("V12")
 async def test_hovering_over_the_seek_bar_shows_the_picture_of_that_moment(
-    served: Served, ground: Ground, browser: Browser
+    harbour: str, browser: Browser
 ) -> None:
-    page = await open_video(served, browser, await show_film(ground))
+    page = await open_video(browser, harbour)
     seek = page.locator("#seek")
     box = await seek.bounding_box()
     assert box is not None
@@ -98,8 +95,7 @@ async def test_hovering_over_the_seek_bar_shows_the_picture_of_that_moment(
         "element => [element.style.backgroundImage, element.style.backgroundPosition]"
     )
     assert "sprite-000.jpg" in first[0]
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "video-seek.png")
+    await shoot(page, "video-seek")
     await page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
     await expect(page.locator("#preview .at")).to_have_text("0:01")
     assert await picture.evaluate("element => element.style.backgroundPosition") != first[1]
@@ -111,9 +107,9 @@ async def test_hovering_over_the_seek_bar_shows_the_picture_of_that_moment(
 
 @pytest.mark.spec("V12", "V13")
 async def test_captions_show_what_is_said_and_the_transcript_follows_leads_and_is_searched(
-    served: Served, ground: Ground, browser: Browser
+    harbour: str, browser: Browser
 ) -> None:
-    page = await open_video(served, browser, await show_film(ground))
+    page = await open_video(browser, harbour)
     await expect(page.locator("#cues")).to_be_hidden()
     # Slowly: each line is there for eight seconds, long enough to be looked at on a busy machine.
     await page.evaluate("document.getElementById('film').playbackRate = 0.25")
@@ -121,8 +117,7 @@ async def test_captions_show_what_is_said_and_the_transcript_follows_leads_and_i
     await page.get_by_role("link", name=SAID[3]).click()
     await expect(page.locator("#cues")).to_have_text(SAID[3], timeout=LIMIT)
     await expect(page.locator("#lines [aria-current]")).to_contain_text(SAID[3])
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "video-captions.png")
+    await shoot(page, "video-captions")
     await expect(page.locator("#cues")).to_have_text(SAID[4], timeout=LIMIT)
     await expect(page.locator("#lines [aria-current]")).to_contain_text(SAID[4])
     await page.locator("#film").hover()  # its controls are hidden while it plays and nobody moves
@@ -137,8 +132,8 @@ async def test_captions_show_what_is_said_and_the_transcript_follows_leads_and_i
 
 
 @pytest.mark.spec("V12")
-async def test_the_player_is_ruled_by_the_keyboard(served: Served, ground: Ground, browser: Browser) -> None:
-    page = await open_video(served, browser, await show_film(ground))
+async def test_the_player_is_ruled_by_the_keyboard(harbour: str, browser: Browser) -> None:
+    page = await open_video(browser, harbour)
     paused = "document.getElementById('film').paused"
     await page.keyboard.press("5")
     await until(page, f"Math.abs({TIME} - {SECONDS / 2}) < 0.2")
@@ -173,10 +168,8 @@ async def test_the_player_is_ruled_by_the_keyboard(served: Served, ground: Groun
     assert await time_of(page) == pytest.approx(at, abs=0.1)
 
 
-async def test_volume_speed_captions_and_place_are_remembered(
-    served: Served, ground: Ground, browser: Browser
-) -> None:
-    page = await open_video(served, browser, await show_film(ground))
+async def test_volume_speed_captions_and_place_are_remembered(harbour: str, browser: Browser) -> None:
+    page = await open_video(browser, harbour)
     await page.evaluate("document.getElementById('film').volume = 0.3")
     for key in ("c", ">", "5"):
         await page.keyboard.press(key)
@@ -242,7 +235,7 @@ async def test_a_new_version_is_asked_for_on_the_page_and_taken_up_without_a_rel
     served: Served, ground: Ground, browser: Browser
 ) -> None:
     video_id = await show_film(ground)
-    page = await open_video(served, browser, video_id)
+    page = await open_video(browser, f"{served.url}/videos/{video_id}")
     await page.evaluate("window.stayed = true")
     await page.get_by_text("Make it again …").click()
     await page.get_by_role("checkbox", name="360p").check()
@@ -284,12 +277,14 @@ async def test_a_video_is_edited_deleted_restored_and_erased(
 ) -> None:
     video_id = await show_film(ground)
     await ground.add("Another")
-    page = await open_video(served, browser, video_id)
+    page = await open_video(browser, f"{served.url}/videos/{video_id}")
     await page.get_by_text("Edit …").click()
     await page.get_by_label("Title").fill("The harbour <b>& more</b>")
     await page.get_by_label("Address").fill("another")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_role("alert").first).to_contain_text("Another video has the slug another")
+    await expect(
+        page.get_by_role("alert").filter(has_text="Another video has the slug another")
+    ).to_be_visible()
     await expect(page.get_by_label("Title")).to_have_value("The harbour <b>& more</b>")
     await page.get_by_label("Address").fill("the-harbour")
     await page.get_by_label("Category").fill("Sea")
@@ -354,7 +349,7 @@ async def test_what_is_not_there_and_what_others_wrote_does_no_harm(
     result = {**made.result, "warnings": [evil]}
     await ground.finish(job, result)
     await play_captions(ground, [evil] * 3)
-    page = await open_video(served, browser, video_id)
+    page = await open_video(browser, f"{served.url}/videos/{video_id}")
     complaints = watch_console(page)
     await page.evaluate("document.getElementById('film').playbackRate = 0.25")  # to be seen on a busy machine
     await page.keyboard.press("c")
@@ -371,31 +366,3 @@ async def test_what_is_not_there_and_what_others_wrote_does_no_harm(
         )
         assert answer.status_code == 403
     assert await ground.one("select deleted_at from videos") is None
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_page_of_a_video_fits_its_window(
-    served: Served, ground: Ground, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    ids = await fill_videos(ground)
-    async with ground.database.transaction() as connection:
-        await retranscode_video(connection, ground.enqueuer, ground.settings, ids["tall"], ["360p"])
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    for which in ("ready", "tall", "processing", "failed"):
-        await page.goto(f"{served.url}/videos/{ids[which]}")
-        if which == "ready":
-            await until(page, "document.getElementById('film').readyState >= 2")
-            await page.keyboard.press("c")
-            await page.keyboard.press("3")
-            await until(page, f"{TIME} > 4 && !document.getElementById('cues').hidden")
-            await page.get_by_role("button", name="Quality and speed").click()
-            await page.screenshot(path=SHOTS / f"video-menu-{name}.png")
-            await page.keyboard.press("Escape")
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, which
-        await page.screenshot(path=SHOTS / f"video-{which}-{name}.png", full_page=True)
-    assert complaints == []

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import watch_console
 from tests.ui.busy import fill
-from tests.ui.test_bots_pages import LOOKS
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 60_000
 
 
@@ -102,24 +99,3 @@ async def test_depths_follow_while_the_page_is_open(served: Served, browser: Bro
     await served.enqueue()
     await expect(row.get_by_role("link", name="1", exact=True)).to_be_visible(timeout=LIMIT)
     assert await page.evaluate("window.stayed") is True
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_pages_of_pools_fit_their_window(
-    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    await fill(served.database, pools=False)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    SHOTS.mkdir(exist_ok=True)
-    await page.goto(f"{served.url}/pools")
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"pools-{name}.png")
-    await page.goto(f"{served.url}/pools/image")
-    await page.get_by_label("At once").fill("0")
-    await page.get_by_label("Takes").fill("audio/*")
-    await follow(page.get_by_role("button", name="Save"))
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"pool-{name}.png", full_page=True)

@@ -6,49 +6,35 @@ import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Route, expect
 
 from mediamill.intake.jobs import intake_kinds
 from tests.api.serving import Served, serve
 from tests.intake.played import Ground, found, result_of
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
 from tests.ui.papering import (
+    CHOSEN,
     FIELDS,
     add_invoice,
     add_sheet,
     draw_pages,
-    fill_project,
     invoice,
     invoice_result,
+    marked,
+    open_file,
 )
-from tests.ui.test_bots_pages import LOOKS
-from tests.ui.test_projects import SHOTS, ground, served
-
-__all__ = ["ground", "served"]
-
-CHOSEN = ".proposal[aria-current]"
 
 
-async def open_file(page: Page, served: Served, file_id: int, query: str = "") -> None:
-    await page.goto(f"{served.url}/projects/invoices/files/{file_id}{query}")
-    await expect(page.locator("#proposals")).to_be_visible()
+@pytest.fixture
+def ground(served: Served) -> Ground:
+    """The worker's side."""
+    return Ground.on(served.database, served.app.state.deps.settings.data_folder)
 
 
 async def states(ground: Ground, file_id: int) -> dict[str, str]:
     """Of the values, as a person decided."""
     shown = await ground.show(file_id)
     return {one["edited_value"] or one["value"]: one["state"] for one in shown["proposals"]}
-
-
-async def marked(page: Page) -> list[float]:
-    """Where the marked place is, in shares of the picture that is shown."""
-    shares: list[float] = await page.evaluate(
-        """() => { const all = document.querySelector('.picture img').getBoundingClientRect();
-        const one = document.querySelector('.place.chosen').getBoundingClientRect();
-        return [(one.left - all.left) / all.width, (one.top - all.top) / all.height,
-            (one.right - all.left) / all.width, (one.bottom - all.top) / all.height]; }"""
-    )
-    return shares
 
 
 @pytest.mark.spec("P3", "P6")
@@ -456,8 +442,7 @@ async def test_news_does_not_take_away_what_is_wrong_with_a_value_that_was_enter
     await expect(page.locator(".proposal.accepted")).to_contain_text("2024-0815")
     await expect(group.get_by_role("alert")).to_contain_text("'a lot' is no number")
     await expect(group.locator("#w-total")).to_have_value("a lot")
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "review-refused.png")
+    await shoot(page, "review-refused")
     await group.locator("#w-total").fill("1.405,00")
     await follow(group.locator("details.enter").get_by_role("button", name="Save"))
     await expect(page.locator(".proposal.accepted", has_text="1405.00")).to_be_visible()
@@ -520,37 +505,3 @@ async def test_a_file_of_another_extractor_is_called_outdated(ground: Ground, br
         await page.goto(f"{served.url}/projects/invoices")
         await expect(page.locator(f"#file-{file_id} .tag.warn")).to_have_text("outdated")
         await page.close()
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_review_fits_its_window(
-    served: Served, ground: Ground, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    await ground.project(fields=FIELDS)
-    ids = await fill_project(ground)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    number = await ground.proposal(ids["invoice"], "invoice_number")
-    await served.client.post(f"/api/proposals/{number}/accept")
-    date = await ground.proposal(ids["invoice"], "order_number")
-    await served.client.post(f"/api/proposals/{date}/reject")
-    await open_file(page, served, ids["invoice"])
-    await page.locator(".picture img").evaluate("image => image.decode()")
-    await page.get_by_role("link", name="1404.50").click()
-    await expect(page.locator(".place.chosen")).to_be_visible()
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"review-{name}.png")
-    await page.locator(CHOSEN).locator("summary").click()
-    await page.screenshot(path=SHOTS / f"review-whole-{name}.png", full_page=True)
-    await served.client.post(
-        f"/api/files/{ids['sheet']}/values", json={"field": "order_number", "value": "HB-78"}
-    )
-    for what in ("sheet", "broken", "working", "film"):
-        await open_file(page, served, ids[what])
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        await page.screenshot(path=SHOTS / f"review-{what}-{name}.png")
-    assert complaints == []

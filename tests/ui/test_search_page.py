@@ -1,78 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from mediamill.processors.models.names import ModelName, look_name, text_name
-from mediamill.search.entries import Entry, put_entries
-from mediamill.search.vectors import Subject, ensure_model, put_vector
 from tests.api.serving import Served
 from tests.conftest import wait_until
 from tests.ui.browser import watch_console
 from tests.ui.picturing import XSS, picture_library
-from tests.ui.test_bots_pages import LOOKS
-from tests.ui.test_grid import until_seen
-
-SHOTS = Path(__file__).parents[1] / "screenshots"
-TITLE = "A talk <script>window.hurt=1</script> on <i>boats</i>"
-HOSTILE = "the <b>boat</b> & <img src=x onerror=window.hurt=1> of a stranger"
-
-
-class Seer:
-    """Stands in for a model: whatever is searched for points the same way."""
-
-    def __init__(self, dimensions: int) -> None:
-        self.dimensions = dimensions
-
-    async def text(self, query: str) -> str:
-        return arrow(self.dimensions, 0)
-
-    async def look(self, query: str) -> str:
-        return arrow(self.dimensions, 1)
-
-
-def arrow(dimensions: int, way: int, blur: float = 0.0) -> str:
-    """A vector that points one way, more or less, as models give it."""
-    vector = np.zeros(dimensions, "<f2")
-    vector[way], vector[way + 2] = 1 - blur, blur
-    return base64.b64encode(vector.tobytes()).decode()
-
-
-async def teach(served: Served, made: dict[str, Any]) -> None:
-    """The second scene of the film means what is searched for; some pictures look like it and like each other."""
-    settings = served.app.state.deps.settings
-    text, look = text_name(settings), look_name(settings)
-    assert text.dimensions is not None
-    async with served.database.transaction() as connection:
-        scene = await connection.fetchval("select id from video_scenes where number = 2")
-        await _see(
-            connection, text, Subject(asset_id=made["film"], scene_id=scene, library=made["number"]), 0, 0.1
-        )
-        for index, path in enumerate([path for path in made["ids"] if path.startswith("2024/")][:6]):
-            subject = Subject(asset_id=made["ids"][path], library=made["number"])
-            await _see(connection, look, subject, 1, 0.05 * index)
-    served.app.state.query_vectors = Seer(text.dimensions)
-
-
-async def _see(connection: Any, model: ModelName, subject: Subject, way: int, blur: float) -> None:
-    number = await ensure_model(connection, model)
-    await put_vector(connection, number, subject, arrow(model.dimensions or 384, way, blur))
-
-
-async def tell(served: Served) -> None:
-    """Something that is found by what is said in it, with a hostile text."""
-    async with served.database.transaction() as connection:
-        entry = Entry(TITLE, HOSTILE, 12.5, None, "/videos/a-talk?t=12.5", {"type": "video"})
-        await put_entries(connection, "video", "00000000-0000-4000-8000-000000000001", [entry])
-        bad = Entry("Bad boat link", "boat", None, None, "javascript:window.hurt=1", {"type": "document"})
-        await put_entries(connection, "file", "bad", [bad])
+from tests.ui.searching import TITLE, teach, tell
 
 
 @pytest.mark.spec("L12")
@@ -202,32 +141,3 @@ async def test_search_works_without_javascript(served: Served, browser: Browser,
     await expect(page.locator(".hit")).to_have_count(1)
     await page.get_by_role("link", name="Search by meaning and look, too").click()
     await expect(page.locator(".hit")).to_have_count(7)
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_page_of_search_fits_its_window(
-    served: Served, browser: Browser, tmp_path: Path, name: str, scheme: str, width: int, height: int
-) -> None:
-    made = await picture_library(served, tmp_path / "photos", pictures=16)
-    await teach(served, made)
-    await tell(served)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    alike = next(id_ for path, id_ in made["ids"].items() if path.startswith("2024/"))
-    for what, query in (
-        ("empty", "library=holidays&type=document"),
-        ("newest", ""),
-        ("found", "q=boat"),
-        ("similar", f"like=asset:{alike}"),
-        ("nothing", "q=qqqq&library=holidays&type=audio"),
-    ):
-        await page.goto(f"{served.url}/search?{query}")
-        await expect(page.locator(".spinner")).to_have_count(0)
-        await until_seen(page)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        await page.screenshot(path=SHOTS / f"search-{what}-{name}.png", full_page=True)
-    assert complaints == []

@@ -6,22 +6,17 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, expect
 
 from scripts.site import ROOT, Pages
 from tests.built_site import built_site
-from tests.ui.browser import watch_console
+from tests.ui.browser import shoot, watch_console
+from tests.ui.looks import DESKTOP, PHONE, turn_to
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 PAGES = sorted(Pages(ROOT).names.values())
-LOOKS: dict[str, Any] = {
-    "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
-}
+LOOKS = {"desktop": DESKTOP[0], "phone": PHONE[1]}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -55,39 +50,36 @@ def watch_requests(context: BrowserContext, url: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_every_page_fits_and_asks_nobody_else_for_anything(
-    site_url: str, browser: Browser, look: str
-) -> None:
-    context = await browser.new_context(**LOOKS[look])
+async def test_every_page_fits_and_asks_nobody_else_for_anything(site_url: str, browser: Browser) -> None:
+    context = await browser.new_context()
     wrong = watch_requests(context, site_url)
     page = await context.new_page()
     complaints = watch_console(page)
-    width = LOOKS[look]["viewport"]["width"]
     for name in PAGES:
         await page.goto(f"{site_url}/{name}.html")
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
-        loaded = await page.evaluate(
+        for look in LOOKS.values():
+            await turn_to(page, look)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= look.width, name
+        broken = await page.evaluate(
             "[...document.images].filter(each => each.complete && !each.naturalWidth).length"
         )
-        assert loaded == 0, name
+        assert broken == 0, name
     assert wrong == []
     assert complaints == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", ["index", "how-to/process-files", "reference/settings", "architecture"])
 async def test_pictures_of_the_site_for_people_who_look_at_it(
-    site_url: str, browser: Browser, look: str, name: str
+    site_url: str, browser: Browser, name: str
 ) -> None:
-    context = await browser.new_context(**LOOKS[look])
-    page = await context.new_page()
-    await page.goto(f"{site_url}/{name}.html")
-    await expect(page.locator("article h1")).to_be_visible()
-    for picture in await page.locator("pre.mermaid").all():
-        await expect(picture.locator("svg")).to_be_visible()
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / f"site-{name.replace('/', '-')}-{look}.png")
+    page = await browser.new_page()
+    for kind, look in LOOKS.items():
+        await turn_to(page, look)
+        await page.goto(f"{site_url}/{name}.html")
+        await expect(page.locator("article h1")).to_be_visible()
+        for picture in await page.locator("pre.mermaid").all():
+            await expect(picture.locator("svg")).to_be_visible()
+        await shoot(page, f"site-{name.replace('/', '-')}-{kind}")
 
 
 async def test_a_word_is_found(site_url: str, browser: Browser) -> None:
@@ -127,8 +119,8 @@ async def test_pictures_are_drawn_again_when_day_becomes_night(site_url: str, br
 
 
 async def test_on_a_phone_the_navigation_opens_and_leads_on(site_url: str, browser: Browser) -> None:
-    context = await browser.new_context(**LOOKS["phone"])
-    page = await context.new_page()
+    page = await browser.new_page()
+    await turn_to(page, LOOKS["phone"])
     await page.goto(f"{site_url}/index.html")
     link = page.locator(".sidebar-tree").get_by_role("link", name="Back up and restore")
     await expect(link).not_to_be_in_viewport()

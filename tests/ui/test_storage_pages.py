@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -12,29 +10,12 @@ from mediamill.settings import Settings
 from mediamill.settings_facts import SECTIONS, explain_settings
 from tests.api.serving import SECRET, Served
 from tests.ui.browser import follow, watch_console
-from tests.ui.busy import fill
-from tests.ui.test_bots_pages import LOOKS
-
-SHOTS = Path(__file__).parents[1] / "screenshots"
+from tests.ui.busy import lay_out
 
 
 async def quota(served: Served) -> float:
     async with served.database.connection() as connection:
         return await quota_gb(connection)
-
-
-def lay_out(served: Served) -> None:
-    """Some files in some folders."""
-    data: Path = served.app.state.deps.settings.data_folder
-    for name, bytes_ in (
-        ("videos/a/source", 4_200_000),
-        ("libraries/000/1/x.jpg", 81_000),
-        ("pending_media/g", 9000),
-    ):
-        path = data / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * bytes_)
-    (data / "pending_media" / "link").symlink_to("/usr")  # what is elsewhere does not count
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
@@ -99,24 +80,3 @@ def test_every_section_begins_with_a_setting_and_credentials_in_addresses_are_le
     assert facts["openai_key"].secret
     assert facts["database_url"].value == ""
     assert all(fact.section and fact.description for fact in facts.values())
-
-
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_pages_of_storage_and_settings_fit_their_window(
-    served: Served, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    await fill(served.database, pools=False)
-    lay_out(served)
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
-    for path, shot in (("/storage", "storage"), ("/settings", "settings"), ("/", "dashboard")):
-        await page.goto(served.url + path)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
-        await page.screenshot(
-            path=SHOTS / f"{shot}-{name}.png", full_page=name == "phone" and shot != "settings"
-        )
-    assert complaints == []

@@ -4,45 +4,25 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, Request, Route, expect
+from playwright.async_api import Browser, Request, Route, expect
 
 from mediamill.settings import Settings
-from mediamill.videos.look import show_video
 from mediamill.videos.trash import delete_video
 from tests.api.serving import Served
 from tests.conftest import wait_until
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
 from tests.ui.dropping import drop_paths
-from tests.ui.filming import fill_videos, make_clip, show_film, some_parts
-from tests.ui.test_bots_pages import LOOKS
+from tests.ui.filming import MEBIBYTE, fill_videos, large_clip, make_clip, show_film, slow_down, some_parts
+from tests.ui.looks import find_faults
 from tests.videos.played import Ground
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 60_000
-MEBIBYTE = 1024**2
 
 
 @pytest.fixture
 def ground(served: Served) -> Ground:
     """A worker's part, on the server's data."""
     return Ground.on(served.database, served.app.state.deps.settings.data_folder)
-
-
-def large_clip(folder: Path, mebibytes: int = 40, name: str = "my_holiday.mp4") -> Path:
-    """A clip with so much behind it that it comes in several chunks: a box that players skip."""
-    path = make_clip(folder / name, 320, 180, seconds=1)
-    size = mebibytes * MEBIBYTE
-    with path.open("ab") as file:
-        file.write(size.to_bytes(4, "big") + b"free")
-        file.truncate(file.tell() + size - 8)
-    return path
-
-
-async def slow_down(page: Page, bytes_per_second: int) -> None:
-    """A poor line."""
-    session = await page.context.new_cdp_session(page)
-    rates = {"downloadThroughput": -1, "uploadThroughput": bytes_per_second, "latency": 5}
-    await session.send("Network.emulateNetworkConditions", {"offline": False, **rates})
 
 
 @pytest.mark.spec("V14")
@@ -127,7 +107,7 @@ async def test_the_trash_shows_what_was_deleted_and_gives_it_back(
     await expect(page).to_have_url(re.compile("/videos/one$"))
     await page.goto(f"{served.url}/videos?trash=1")
     await page.get_by_text("Erase …").click()
-    await page.get_by_role("button", name="Erase Two for good").click()
+    await page.get_by_role("button", name="Erase for good: Two").click()
     await expect(page.get_by_text("The trash is empty.")).to_be_visible()
     assert complaints == []
 
@@ -218,8 +198,7 @@ async def test_an_upload_is_paused_resumed_and_survives_a_lost_line_and_a_reload
     await expect(left).to_contain_text("my_holiday.mp4")
     await expect(left).to_contain_text(re.compile(r"[3-9]\d % of 42.0 MB is there. Choose this file again"))
     await slow_down(page, -1)  # a good one again
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / "upload-left.png")
+    await shoot(page, "upload-left")
     patches: list[int] = []
 
     def note(request: Request) -> None:
@@ -365,45 +344,18 @@ async def test_the_list_is_complete_without_javascript(
     await expect(page.get_by_role("button", name="Choose files")).to_be_hidden()
 
 
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_list_of_videos_fits_its_window(
-    served: Served,
-    ground: Ground,
-    browser: Browser,
-    tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    scheme: str,
-    width: int,
-    height: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("clips")
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
+async def test_uploads_are_right_in_every_look(served: Served, browser: Browser, tmp_path: Path) -> None:
+    clips = [
+        large_clip(tmp_path),
+        make_clip(tmp_path / f"{'a very long name ' * 8}.mp4", 320, 180, seconds=1),
+    ]
+    page = await browser.new_page()
     complaints = watch_console(page)
-    SHOTS.mkdir(exist_ok=True)
     await page.goto(f"{served.url}/videos")
-    await page.screenshot(path=SHOTS / f"videos-empty-{name}.png")
-    ids = await fill_videos(ground)
-    await page.goto(f"{served.url}/videos")
-    await expect(page.locator(".video")).to_have_count(5)
-    await page.locator(".thumb img").first.evaluate("image => image.decode()")
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"videos-{name}.png", full_page=True)
     await slow_down(page, MEBIBYTE)
-    clips = [large_clip(folder), make_clip(folder / f"{'a very long name ' * 8}.mp4", 320, 180, seconds=1)]
     await page.locator("#files").set_input_files(clips)
     await expect(page.locator(".parcel[data-state=done]")).to_have_count(1, timeout=LIMIT)
     await expect(page.locator(".parcel .how").first).to_contain_text("left", timeout=LIMIT)
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.screenshot(path=SHOTS / f"uploads-{name}.png")
-    await page.get_by_role("button", name="Cancel").click()
-    async with ground.database.transaction() as connection:
-        await delete_video(connection, ids["ready"])
-        assert (await show_video(connection, ids["ready"]))["deleted_at"] is not None
-    await page.goto(f"{served.url}/videos?trash=1")
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    await page.get_by_text("Erase …").click()
-    await page.screenshot(path=SHOTS / f"videos-trash-{name}.png")
+    faults = await find_faults(page, "uploads", full_page="never")
+    assert not faults, "\n".join(faults)
     assert complaints == []

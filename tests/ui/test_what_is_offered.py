@@ -6,19 +6,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from mediamill.access import users
 from mediamill.access.model import EVERYTHING, Caller, Scope
 from mediamill.api.route_map import RouteMap
 from mediamill.api.scopes import Door, access_to
+from tests.access.people import PASSWORD
 from tests.api.serving import SECRET
-from tests.ui.browser import watch_console
-from tests.ui.test_access_pages import log_in
+from tests.ui.browser import log_in, watch_console
+from tests.ui.conftest import shared_by_a_module
 from tests.ui.touring import House, open_house
 
-PASSWORD = "correct horse battery"
 PEOPLE: dict[str, list[Scope]] = {"reader": [Scope.READ], "helper": [Scope.READ, Scope.INGEST]}
 DOORS = {Door.ANYBODY: None, Door.LOGGED_IN: None, Door.REGISTRATION: Scope.WORKER}
 # Everything that an enabled control, a link or a script of the page would ask for, as method and path.
@@ -49,7 +48,7 @@ OFFERS = """() => {
 }"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@shared_by_a_module
 async def house(
     server_url: str, template_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[House]:
@@ -91,18 +90,20 @@ async def offers_of(page: Page, house: House, path: str) -> set[tuple[str, str]]
 
 
 @pytest.mark.parametrize(("name", "scripts"), [("reader", True), ("helper", False)])
-async def test_every_page_offers_exactly_what_whoever_looks_may_do(
+async def test_every_page_offers_exactly_what_whoever_looks_may_do_and_an_admin_all(
     house: House, browser: Browser, name: str, scripts: bool
 ) -> None:
     rules, scopes = Rules(house), PEOPLE[name]
     theirs = await enter(browser, house, name, PASSWORD, java_script_enabled=scripts)
     admins = await enter(browser, house, "", SECRET, java_script_enabled=scripts)
     complaints = watch_console(theirs)
-    refused, hidden = [], []
+    refused, hidden, changes = [], [], set()
     for page, path in house.pages.items():
+        everything = await offers_of(admins, house, path)
+        changes |= {offer for offer in everything if offer[0] != "GET"}
         if not rules.allow(scopes, "GET", path.partition("?")[0]):
             continue
-        offered, everything = await offers_of(theirs, house, path), await offers_of(admins, house, path)
+        offered = await offers_of(theirs, house, path)
         refused += [f"{page}: {how} {to}" for how, to in offered if not rules.allow(scopes, how, to)]
         hidden += [
             f"{page}: {how} {to}"
@@ -112,13 +113,6 @@ async def test_every_page_offers_exactly_what_whoever_looks_may_do(
     assert not refused, "\n".join(sorted(refused))
     assert not hidden, "\n".join(sorted(hidden))
     assert [each for each in complaints if "404" not in each] == []
-
-
-async def test_an_admin_is_offered_what_can_be_changed(house: House, browser: Browser) -> None:
-    page, rules = await enter(browser, house, "", SECRET), Rules(house)
-    changes = set()
-    for path in house.pages.values():
-        changes |= {offer for offer in await offers_of(page, house, path) if offer[0] != "GET"}
     assert all(rules.allow(list(EVERYTHING), *offer) for offer in changes)
     for_admins = [offer for offer in changes if not rules.allow(PEOPLE["helper"], *offer)]
     for_helpers = [offer for offer in changes if not rules.allow(PEOPLE["reader"], *offer)]

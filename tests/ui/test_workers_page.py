@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -15,14 +14,13 @@ from mediamill.db.connection import Database
 from mediamill.engine import workers
 from mediamill.engine.flight_dumps import keep_dump, pack
 from mediamill.engine.model import Command, WorkerState
-from tests.api.serving import SECRET, Served, serve
-from tests.ui.browser import follow, watch_console
+from tests.access.people import PASSWORD
+from tests.api.serving import Served, serve
+from tests.ui.browser import follow, log_in, shoot, watch_console
+from tests.ui.busy import add_worker
 from tests.ui.filming import some_parts
-from tests.ui.test_access_pages import PASSWORD, log_in
-from tests.ui.test_bots_pages import LOOKS
 from tests.videos.played import Ground
 
-SHOTS = Path(__file__).parents[1] / "screenshots"
 LIMIT = 60_000
 
 
@@ -30,19 +28,6 @@ LIMIT = 60_000
 def ground(served: Served) -> Ground:
     """A worker's part, on the server's data."""
     return Ground.on(served.database, served.app.state.deps.settings.data_folder)
-
-
-async def add_worker(
-    served: Served, name: str, state: WorkerState, type_: str = "remote", **capabilities: Any
-) -> int:
-    """A worker that was heard of just now."""
-    stats = {"running": 0, "completed": 1204, "failed": 3, "claims_lost": 0, "memory_bytes": 84_000_000}
-    async with served.database.transaction() as connection:
-        worker_id = await workers.register_worker(
-            connection, name=name, type_=type_, capabilities=capabilities, pools=["transcode"]
-        )
-        await workers.heartbeat(connection, worker_id, state=state, stats=stats, hostname=f"{name}.home.arpa")
-    return worker_id
 
 
 async def command_of(served: Served, worker_id: int) -> str | None:
@@ -59,7 +44,10 @@ async def test_workers_are_shown_with_what_they_do_and_can_live(
     await expect(page.locator("#workers")).to_contain_text("No workers yet")
     await page.evaluate("window.stayed = true")
     encoders = ["h264_nvenc", "libx264"]
-    await add_worker(served, "gpu-box", WorkerState.ACTIVE, gpu=True, encoders=encoders)
+    gaps = ["children can read and write all files of their user (this kernel has no Landlock)"]
+    await add_worker(
+        served, "gpu-box", WorkerState.ACTIVE, gpu=True, encoders=encoders, confinement_gaps=gaps
+    )
     card = page.locator(".worker", has_text="gpu-box")
     await expect(card).to_contain_text("active", timeout=LIMIT)
     for text in (
@@ -71,6 +59,7 @@ async def test_workers_are_shown_with_what_they_do_and_can_live(
         "1,204",
         "84.0 MB",
         "Nothing in hand",
+        "Weak sandbox: children can read and write all files of their user",
     ):
         await expect(card).to_contain_text(text)
     video_id = await ground.add("Birthday, uncut")
@@ -121,18 +110,12 @@ async def test_workers_are_told_what_to_do_and_what_hurts_is_asked_twice(
             await workers.worker_of_key(connection, key)
 
 
-async def test_a_worker_gets_its_key_and_command_with_the_admin_secret(
-    served: Served, browser: Browser
-) -> None:
+async def test_a_worker_gets_its_key_and_command(served: Served, browser: Browser) -> None:
     page = await browser.new_page()
     await page.goto(f"{served.url}/workers")
     command = page.locator("#command")
     await expect(command).to_have_text(f"mediamill worker --server {served.url} --key KEY")
     await page.get_by_label("Name").fill("attic")
-    await page.get_by_label("Admin secret").fill("a guess")
-    await page.get_by_role("button", name="Make a key").click()
-    await expect(page.get_by_role("alert").filter(has_text="secret")).to_be_visible()
-    await page.get_by_label("Admin secret").fill(SECRET)
     await page.get_by_label("It has a GPU").check()
     await page.get_by_role("button", name="Make a key").click()
     await expect(page.get_by_text("It is shown only now")).to_be_visible()
@@ -145,7 +128,7 @@ async def test_a_worker_gets_its_key_and_command_with_the_admin_secret(
 
 
 @pytest.mark.parametrize("scope", [Scope.ADMIN, Scope.WORKER])
-async def test_whoever_is_logged_in_gets_a_key_without_the_admin_secret(
+async def test_whoever_is_logged_in_gets_a_key(
     database: Database, tmp_path: Path, browser: Browser, scope: Scope
 ) -> None:
     async with database.transaction() as connection:
@@ -154,7 +137,6 @@ async def test_whoever_is_logged_in_gets_a_key_without_the_admin_secret(
         page = await browser.new_page()
         await page.goto(f"{closed.url}/workers")
         await log_in(page, "ann", PASSWORD)
-        await expect(page.get_by_label("Admin secret")).to_have_count(0)
         await page.get_by_label("Name").fill("attic")
         await page.get_by_role("button", name="Make a key").click()
         await expect(page.get_by_text("It is shown only now")).to_be_visible()
@@ -181,34 +163,6 @@ async def test_another_site_and_nonsense_are_refused(served: Served) -> None:
     assert await command_of(served, worker_id) is None
 
 
-@pytest.mark.parametrize(("name", "scheme", "width", "height"), LOOKS)
-async def test_the_page_of_workers_fits_its_window(
-    served: Served, ground: Ground, browser: Browser, name: str, scheme: str, width: int, height: int
-) -> None:
-    hardware: dict[str, Any] = {"gpu": True, "encoders": ["h264_nvenc", "libx264"]}
-    await add_worker(served, "attic-nas", WorkerState.IDLE, encoders=["libx264"])
-    await add_worker(served, "old-laptop", WorkerState.PAUSED)
-    hostile = "<b>a-worker-with-a-name-that-goes-on-and-on-and-on</b>" * 2
-    disabled = await add_worker(served, hostile, WorkerState.IDLE, **hardware)
-    async with served.database.transaction() as connection:
-        await workers.disable_worker(connection, disabled)
-        await workers.give_command(connection, disabled, Command.FORENSIC_DUMP)
-    await ground.add("Birthday, uncut")
-    (job,) = await ground.claim("atelier:4121")
-    await ground.report(job, percent=41.0, parts=some_parts())
-    context = await browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
-    )
-    page = await context.new_page()
-    complaints = watch_console(page)
-    await page.goto(f"{served.url}/workers")
-    await page.get_by_text("Shut down …").first.click()
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    SHOTS.mkdir(exist_ok=True)
-    await page.screenshot(path=SHOTS / f"workers-{name}.png", full_page=True)
-    assert complaints == []
-
-
 @pytest.mark.spec("E24")
 async def test_flight_logs_come_to_the_page_and_are_downloaded(served: Served, browser: Browser) -> None:
     page = await browser.new_page()
@@ -225,7 +179,7 @@ async def test_flight_logs_come_to_the_page_and_are_downloaded(served: Served, b
         await keep_dump(connection, name, pack(b"an entry\n" * 100_000))
     link = page.locator("#dumps").get_by_role("link", name="gpu-box")
     await expect(link).to_be_visible(timeout=LIMIT)
-    await page.screenshot(path=SHOTS / "flight-logs.png", full_page=True)
+    await shoot(page, "flight-logs", full_page=True)
     async with page.expect_download() as downloading:
         await link.click()
     download = await downloading.value

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mediamill.db.connection import Database
 from mediamill.intake.jobs import intake_kinds
 from mediamill.libraries.trash import remove_library
 from mediamill.settings import Settings
@@ -22,6 +23,41 @@ from tests.ui.picturing import many_rows, picture_library
 from tests.ui.talking import Talking, fill_family
 from tests.videos.played import Ground
 
+PAGES = {
+    "dashboard": "/",
+    "jobs": "/jobs",
+    "jobs-none": "/jobs?owner=nobody",
+    "job": "/jobs/13",
+    "job-running": "/jobs/4481",
+    "dead-letter": "/dead",
+    "dead-none": "/dead?owner=nobody",
+    "pools": "/pools",
+    "pool-default": "/pools/default",
+    "storage": "/storage",
+    "settings": "/settings",
+    "access": "/access",
+    "audit": "/audit",
+    "workers": "/workers",
+    "videos": "/videos",
+    "videos-trash": "/videos?trash=1",
+    "video-ready": "/videos/{ready}",
+    "video-failed": "/videos/{failed}",
+    "libraries": "/libraries",
+    "grid": "/libraries/{slug}",
+    "asset-video": "/assets/{film}",
+    "trash": "/trash",
+    "search-newest": "/search",
+    "search-found": "/search?q=harbour",
+    "projects": "/projects",
+    "project": "/projects/invoices",
+    "review": "/projects/invoices/files/{invoice}",
+    "bots": "/bots",
+    "bot": "/bots/anna",
+    "group": "/bots/anna/whatsapp/family@g.us",
+    "docs": "/docs",
+    "sorry": "/videos/there-is-no-such-video",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class House:
@@ -31,25 +67,31 @@ class House:
     pages: dict[str, str]
 
 
+def serve_all(database: Database, data: Path, **settings: Any) -> AbstractAsyncContextManager[Served]:
+    """A server with every kind of job that pages show."""
+    kinds = intake_kinds(Settings.model_validate({"data": data}))
+    return serve(database, data, kinds, ingest_seconds=0.05, **settings)
+
+
 @asynccontextmanager
 async def open_house(server_url: str, folder: Path, **settings: Any) -> AsyncIterator[House]:
     """All of it, for as long as the block lasts."""
-    kinds = intake_kinds(Settings.model_validate({"data": folder / "data"}))
     async with (
         fresh_url(server_url) as url,
         open_database(url) as database,
-        serve(database, folder / "data", kinds, ingest_seconds=0.05, **settings) as served,
+        serve_all(database, folder / "data", **settings) as served,
     ):
         served.client.headers["Authorization"] = f"Bearer {SECRET}"  # for a house that asks who comes
         keeping = asyncio.create_task(served.keeper.run())
         try:
-            yield House(served, await _furnish(served, folder))
+            places = await _furnish(served, folder)
+            yield House(served, {name: path.format(**places) for name, path in PAGES.items()})
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def _furnish(served: Served, folder: Path) -> dict[str, str]:
+async def _furnish(served: Served, folder: Path) -> dict[str, Any]:
     data = served.app.state.deps.settings.data_folder
     await served.run(
         "select setval(pg_get_serial_sequence('jobs', 'id'), 100)"
@@ -67,36 +109,9 @@ async def _furnish(served: Served, folder: Path) -> dict[str, str]:
     files = await fill_project(desk)
     await fill(served.database, pools=False)
     return {
-        "dashboard": "/",
-        "jobs": "/jobs",
-        "jobs-none": "/jobs?owner=nobody",
-        "job": "/jobs/13",
-        "job-running": "/jobs/4481",
-        "dead": "/dead",
-        "dead-none": "/dead?owner=nobody",
-        "pools": "/pools",
-        "pool": "/pools/default",
-        "storage": "/storage",
-        "settings": "/settings",
-        "access": "/access",
-        "audit": "/audit",
-        "workers": "/workers",
-        "videos": "/videos",
-        "videos-trash": "/videos?trash=1",
-        "video": f"/videos/{videos['ready']}",
-        "video-failed": f"/videos/{videos['failed']}",
-        "libraries": "/libraries",
-        "library": f"/libraries/{library['slug']}",
-        "asset": f"/assets/{library['film']}",
-        "trash": "/trash",
-        "search": "/search",
-        "search-found": "/search?q=harbour",
-        "projects": "/projects",
-        "project": "/projects/invoices",
-        "review": f"/projects/invoices/files/{files['invoice']}",
-        "bots": "/bots",
-        "bot": "/bots/anna",
-        "chat": "/bots/anna/whatsapp/family@g.us",
-        "docs": "/docs",
-        "sorry": "/videos/there-is-no-such-video",
+        "ready": videos["ready"],
+        "failed": videos["failed"],
+        "slug": library["slug"],
+        "film": library["film"],
+        "invoice": files["invoice"],
     }

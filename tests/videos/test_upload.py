@@ -568,7 +568,7 @@ async def test_an_end_that_looked_before_the_last_byte_came_does_not_take_what_b
     begun, parts = await bench.begin(), bench.uploads._parts
     name = source_name(begun.id)
     async with parts.hold(begun.id, name) as ending, parts.hold(begun.id, name) as sending:
-        await sending.append(chunks(FILM), offset=0, length=len(FILM), sha256=None)
+        await sending.append(chunks(FILM), offset=0, length=len(FILM), checksum=None)
         await sending.move(name)
         with pytest.raises(PartMissingError):
             await bench.uploads._drop(ending, begun.id)
@@ -614,10 +614,10 @@ async def test_the_last_chunk_against_the_sweep_is_a_video_or_nothing(bench: Ben
 async def test_a_chunk_with_a_checksum_counts_as_a_whole_or_not_at_all(bench: Bench) -> None:
     begun = await bench.begin()
     with pytest.raises(ChecksumMismatchError):
-        await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), sha256=hashlib.sha256(b"x").digest())
+        await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), checksum=hashlib.sha256(b"x").digest())
     assert (await bench.uploads.show(begun.id)).offset == 0
     right = hashlib.sha256(FILM[:5000]).digest()
-    assert (await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), sha256=right)).offset == 5000
+    assert (await bench.uploads.append(begun.id, 0, chunks(FILM[:5000]), checksum=right)).offset == 5000
     with pytest.raises(OffsetMismatchError):
         await bench.send(begun.id, FILM[100:], 100)
     await bench.send(begun.id, FILM[5000:], 5000)

@@ -23,6 +23,7 @@ NOBODY = "http://127.0.0.1:9"  # no bridge to be started: its part is played her
 ANN, ANN_LID = "491701111111@s.whatsapp.net", "111000111@lid"
 ME = "491709999999@s.whatsapp.net"
 GROUP = "120363000000000001@g.us"
+OPEN = {"mode": "open", "groups": "always", "messages_per_day": 0}
 GUID = "0c8ad2b4-7f11-4f6e-9d7a-8f0a3d6f5b11"
 
 
@@ -69,7 +70,7 @@ class Knocking:
             yield line
 
     async def create(self, bot_id: str = "bot", *, start: bool = True, **config: Any) -> None:
-        given = BotConfig.model_validate({"providers": {"whatsapp": {}}, **config})
+        given = BotConfig.model_validate({"providers": {"whatsapp": {}}, "access": OPEN, **config})
         async with self.served.database.transaction() as connection:
             await bots.create_bot(connection, bot_id, given)
             if start:

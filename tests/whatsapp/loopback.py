@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import httpx
 
@@ -55,8 +55,8 @@ class LoopbackWhatsApp:
     @property
     def bridge_environment(self) -> dict[str, str]:
         """What the bridge's process needs in order to find this WhatsApp instead of the real one."""
-        options = f"{os.environ.get('NODE_OPTIONS', '')} --import={PRELOAD.as_uri()}".strip()
-        return {"NODE_OPTIONS": options, "LOOPBACK_WHATSAPP": json.dumps(self.place)}
+        preload = f"{PRELOAD.as_uri()}?place={quote(json.dumps(self.place), safe='')}"
+        return {"NODE_OPTIONS": f"--import={preload}"}
 
     async def scan(self, qr: str, phone: str | None = None, name: str | None = None) -> str:
         """Scans the QR code as a phone would; the linked device's id, by which the other methods know it."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mediamill.conversations import bots
@@ -22,8 +23,9 @@ from mediamill.providers.whatsapp.provider import WhatsAppProvider
 from mediamill.settings import Settings
 from tests.conftest import wait_until
 from tests.crash.processes import is_alive, until_dead
-from tests.whatsapp.knocking import ANN, Knocking, knocking_at
+from tests.whatsapp.knocking import ANN, SECRET, Knocking, knocking_at
 
+KEY = "a key that is none of the bridge's business"
 SCRIPTED = Path(__file__).with_name("scripted_bridge")
 
 
@@ -69,7 +71,8 @@ async def scripted(
     source = tmp_path / "source"
     shutil.copytree(SCRIPTED, source)
     monkeypatch.setattr(process, "find_source", lambda: source)
-    monkeypatch.setenv("MEDIAMILL_OPENAI_KEY", "a key that is none of the bridge's business")
+    monkeypatch.setenv("MEDIAMILL_OPENAI_KEY", KEY)
+    monkeypatch.setenv("SOME_TOKEN", KEY)
     async with knocking_at(database, tmp_path, bridge_url=None) as knocking:
         yield Scripted(knocking, tmp_path)
 
@@ -85,6 +88,8 @@ async def test_the_first_bot_starts_the_bridge_and_the_last_one_stops_it(scripte
     await knocking.create("second")
     await scripted.until_initialized(2)
     [pid] = scripted.pids()
+    shown = f"{psutil.Process(pid).environ()} {psutil.Process(pid).cmdline()}"
+    assert not [secret for secret in (SECRET, KEY) if secret in shown]
     await scripted.stop()
     assert is_alive(pid)
     await scripted.stop("second")

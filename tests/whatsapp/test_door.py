@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from mediamill.api import server
+from mediamill.api import bounds, server
 from mediamill.api.scopes import OWN, ROUTES
 from mediamill.conversations import bots
 from mediamill.db.connection import Database
@@ -381,3 +381,14 @@ async def test_a_secret_is_made_once_for_this_user_alone(database: Database, tmp
         assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
         async with knocking.bridge(secret=made) as line:
             assert (await ask(line, frame(text("hello"))))["type"] == "ack"
+
+
+async def test_a_bridge_that_says_nothing_is_not_taken_for_a_slow_request(
+    knocking: Knocking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "HEAD_SECONDS", 0.3)
+    async with knocking.bridge() as line:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await line.recv()
+        assert (await ask(line, frame(text("hello"))))["type"] == "ack"

@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from mediamill.conversations import records
+from mediamill.conversations import insist
 from mediamill.db.connection import Database
-from tests.conftest import database_url, wait_until
+from tests.conftest import admin_url, wait_until
 from tests.whatsapp.knocking import ANN, Knocking, ask, frame, heard, knocking_at, text
 
 
@@ -76,8 +76,8 @@ async def test_a_database_that_breaks_off_before_the_commit_gives_later_and_then
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(records, "INSIST_SECONDS", 0)
-    admin = await asyncpg.connect(database_url(server_url, "postgres"))
+    monkeypatch.setattr(insist, "INSIST_SECONDS", 0)
+    admin = await asyncpg.connect(admin_url(server_url))
     name = new_url.partition("?")[0].rpartition("/")[2]
     async with knocking_at(database, tmp_path) as knocking:
         await knocking.create()

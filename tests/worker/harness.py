@@ -20,9 +20,9 @@ SHORT = Limits(timeout_seconds=2, memory_bytes=1 << 30)
 
 @asynccontextmanager
 async def opened(
-    scratch: Path, limits: Limits = GENEROUS, size: int = 1, **more: Any
+    scratch: Path, limits: Limits = GENEROUS, size: int = 1, processor: str = "scripted", **more: Any
 ) -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox("scripted", size=size, limits=limits, scratch=scratch, **more)
+    sandbox = Sandbox(processor, size=size, limits=limits, scratch=scratch, **more)
     await sandbox.start()
     try:
         yield sandbox
@@ -37,6 +37,12 @@ async def do(sandbox: Sandbox, word: str = "succeed", **payload: Any) -> dict[st
 
 async def pid_of(sandbox: Sandbox) -> int:
     return int((await do(sandbox, about=True))["pid"])
+
+
+def programs_of(pid: int) -> list[int]:
+    """The programs that a child runs, as this process sees them: a namespace has numbers of its own."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [each.pid for each in found if "mediamill.worker.child" not in " ".join(each.cmdline())]
 
 
 def is_running(pid: int) -> bool:
@@ -86,5 +92,7 @@ def everything_in(folder: Path) -> list[Path]:
 
 
 def folders(scratch: Path) -> list[Path]:
-    """Of jobs; each child has one for temporary files besides."""
-    return [folder for home in homes(scratch) for folder in home.iterdir() if folder.name.isdigit()]
+    """Of jobs: where children work, and where what they made is taken to."""
+    inside = [folder for home in homes(scratch) for folder in home.iterdir()]
+    working = [folder for child in inside for folder in child.iterdir() if folder.name.isdigit()]
+    return working + [folder for folder in inside if folder.name.startswith("taken-")]

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.worker.failures import TooMuchWrittenError
 from mediamill.worker.sandbox import (
     InvalidOutputError,
     Limits,
@@ -35,6 +36,7 @@ from tests.worker.harness import (
     is_running,
     opened,
     pid_of,
+    programs_of,
     wait_until,
 )
 
@@ -160,11 +162,11 @@ async def test_a_processor_that_hangs_is_killed_at_its_limit_and_the_slot_is_bac
 @pytest.mark.parametrize("new_session", [False, True])
 async def test_what_a_hanging_processor_started_is_killed_with_it(tmp_path: Path, new_session: bool) -> None:
     reports = Reports()
-    async with opened(tmp_path) as sandbox:
+    async with opened(tmp_path, processor="scripted-programs") as sandbox:
         given = SandboxJob(payload={"do": "spawn_and_hang", "new_session": new_session})
         run = asyncio.create_task(sandbox.run(given, reports))
-        grandchild = await reports.part("grandchild")
-        assert is_running(grandchild)
+        await reports.part("grandchild")
+        (grandchild,) = programs_of(next(iter(sandbox._children)).pid)
         age(sandbox, GENEROUS.timeout_seconds)
         with pytest.raises(ProcessorTimeoutError):
             await run
@@ -365,3 +367,42 @@ async def test_closing_kills_the_children_and_tells_who_still_runs(tmp_path: Pat
         await do(sandbox)
     assert not is_running(pid)
     assert everything_in(tmp_path) == []
+
+
+async def test_a_processor_that_writes_too_much_is_stopped_whatever_it_deletes(tmp_path: Path) -> None:
+    limits = Limits(timeout_seconds=60, memory_bytes=1 << 30, written_bytes=100 << 20)
+    async with opened(tmp_path, limits) as sandbox:
+        with pytest.raises(TooMuchWrittenError):
+            await do(sandbox, "write", bytes=50 << 30, seconds=30)
+        assert await do(sandbox, "write", bytes=50 << 20, result={"n": 1}) == {"n": 1}
+
+
+def test_a_small_file_is_no_reason_to_write_much() -> None:
+    limits = Limits(timeout_seconds=60, memory_bytes=1 << 30)
+    assert limits.for_input(1000).written_bytes == (2 << 30) + 20_000
+    assert limits.for_input(1 << 40).written_bytes == limits.written_bytes
+
+
+async def test_a_child_that_worked_for_one_owner_works_for_no_other(tmp_path: Path) -> None:
+    async def pid(owner: str) -> int:
+        result = (await sandbox.run(SandboxJob({"about": True}, owner=owner))).result
+        assert result["jobs_seen"] == seen[owner]
+        return int(result["pid"])
+
+    async with opened(tmp_path) as sandbox:
+        seen = {"ann": 1, "bob": 1}
+        first = await pid("ann")
+        seen["ann"] = 2
+        assert await pid("ann") == first
+        second = await pid("bob")
+        assert second != first
+        seen["ann"] = 1
+        assert await pid("ann") not in (first, second)
+
+
+async def test_where_there_is_room_each_owner_keeps_a_warm_child(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=2) as sandbox:
+        for count in range(1, 4):
+            for owner in ("ann", "bob"):
+                result = (await sandbox.run(SandboxJob({"about": True}, owner=owner))).result
+                assert result["jobs_seen"] == count

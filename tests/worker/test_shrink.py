@@ -87,11 +87,23 @@ def shrinks(child: psutil.Process) -> bool:
         return False
 
 
+async def test_a_child_that_read_an_image_of_one_owner_reads_none_of_another(tmp_path: Path) -> None:
+    photo = make_photo(tmp_path / "photo.jpg", 1)
+    async with started(tmp_path) as shrink:
+        used = []
+        for owner in ("alice", "alice", "bob", "alice"):
+            await shrink(photo, "image/jpeg", owner)
+            [child] = [child for child in shrink.sandbox._children if child.owner == owner]
+            used.append(child.pid)
+    alice, again, bob, _ = used
+    assert alice == again != bob
+
+
 async def test_ten_photos_of_12_megapixels_are_less_than_14_mib_and_each_is_its_own(tmp_path: Path) -> None:
     photos = [make_photo(tmp_path / f"{number}.jpg", number) for number in range(10)]
     async with started(tmp_path) as shrink:
-        made = await asyncio.gather(*(shrink(photo, "image/jpeg") for photo in photos))
-        alone = await shrink(photos[7], "image/jpeg")
+        made = await asyncio.gather(*(shrink(photo, "image/jpeg", "alice") for photo in photos))
+        alone = await shrink(photos[7], "image/jpeg", "alice")
 
     assert {(mime_type, size_of(data)) for mime_type, data in made} == {("image/jpeg", (1568, 1176))}
     assert sum(len(data) for _, data in made) < TEN_TOGETHER
@@ -104,7 +116,7 @@ async def test_even_ten_of_noise_are_less_than_14_mib(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 256, (1568, 1568, 4), np.uint8)
     Image.fromarray(noise, "RGBA").save(path, compress_level=1)
     async with started(tmp_path) as shrink:
-        _, data = await shrink(path, "image/png")
+        _, data = await shrink(path, "image/png", "alice")
 
     assert 10 * len(data) < TEN_TOGETHER
 
@@ -119,7 +131,7 @@ async def test_hostile_images_among_good_ones_do_not_hurt_them(tmp_path: Path) -
 
     async with started(tmp_path) as shrink:
         made = await asyncio.gather(
-            *(shrink(path, "image/png", number) for number, path in enumerate(paths, 1)),
+            *(shrink(path, "image/png", "alice", number) for number, path in enumerate(paths, 1)),
             return_exceptions=True,
         )
 
@@ -138,7 +150,7 @@ async def test_an_image_that_takes_too_long_twice_is_given_up(tmp_path: Path) ->
         with pytest.raises(
             ImageUnreadableError, match="image 3 cannot be read: decoding it takes too long"
         ) as raised:
-            await shrink(slow, "image/png", 3)
+            await shrink(slow, "image/png", "alice", 3)
 
     assert isinstance(raised.value, GiveUpError)
     assert raised.value.code == "image_unreadable"
@@ -148,10 +160,10 @@ async def test_an_image_that_takes_too_long_twice_is_given_up(tmp_path: Path) ->
 async def test_a_child_that_is_killed_by_chance_costs_nothing(tmp_path: Path) -> None:
     small = make_small(tmp_path / "small.png")
     async with started(tmp_path) as shrink:
-        before = await shrink(small, "image/png")
+        before = await shrink(small, "image/png", "alice")
         (pid,) = children()
         psutil.Process(pid).suspend()  # so that the image is in its hands when it dies
-        task = asyncio.create_task(shrink(small, "image/png"))
+        task = asyncio.create_task(shrink(small, "image/png", "alice"))
         await wait_until(lambda: shrink.sandbox.free_slots == 1, "the child has the image")
         psutil.Process(pid).kill()
 
@@ -166,24 +178,24 @@ async def test_a_child_that_cannot_start_is_not_the_images_fault(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
     async with started(tmp_path) as shrink:
         with pytest.raises(RetryLaterError, match="images cannot be made smaller now"):
-            await shrink(small, "image/png")
+            await shrink(small, "image/png", "alice")
 
 
 async def test_what_is_closed_says_try_again_later(tmp_path: Path) -> None:
     small = make_small(tmp_path / "small.png")
     never = Shrinker(tmp_path)
     with pytest.raises(RetryLaterError):
-        await never(small, "image/png")
+        await never(small, "image/png", "alice")
     async with started(tmp_path) as shrink:
-        await shrink(small, "image/png")
+        await shrink(small, "image/png", "alice")
         (pid,) = children()
         psutil.Process(pid).suspend()
-        task = asyncio.create_task(shrink(small, "image/png"))
+        task = asyncio.create_task(shrink(small, "image/png", "alice"))
         await wait_until(lambda: shrink.sandbox.free_slots == 1, "the child has the image")
     with pytest.raises(RetryLaterError):
         await task
     with pytest.raises(RetryLaterError):
-        await shrink(small, "image/png")
+        await shrink(small, "image/png", "alice")
     assert not is_running(pid)
 
 
@@ -191,17 +203,17 @@ async def test_no_more_than_two_children_and_none_when_they_idle(tmp_path: Path)
     small = make_small(tmp_path / "small.png")
     async with started(tmp_path, idle_seconds=0.1) as shrink:
         assert children() == []
-        await asyncio.gather(*(shrink(small, "image/png") for _ in range(20)))
+        await asyncio.gather(*(shrink(small, "image/png", "alice") for _ in range(20)))
         assert len(children()) <= 2
         await wait_until(lambda: children() == [], "the children are ended")
-        assert (await shrink(small, "image/png"))[0] == "image/png"
+        assert (await shrink(small, "image/png", "alice"))[0] == "image/png"
 
 
 async def test_the_image_itself_is_left_alone_and_the_small_one_is_bounded(tmp_path: Path) -> None:
     photo = make_photo(tmp_path / "photo.jpg", 3)
     before = photo.read_bytes(), photo.stat().st_mtime_ns
     async with started(tmp_path) as shrink:
-        _, data = await shrink(photo, "image/jpeg")
+        _, data = await shrink(photo, "image/jpeg", "alice")
 
     assert (photo.read_bytes(), photo.stat().st_mtime_ns) == before
     assert len(data) <= MAX_BYTES

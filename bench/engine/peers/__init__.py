@@ -8,8 +8,6 @@ from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-import psycopg
-
 NAMES = ("limit", "mediamill", "pgqueuer", "procrastinate")
 OURS = "mediamill"
 LIMIT = "limit"  # a ceiling, not an engine: no ratio counts it among the peers
@@ -40,8 +38,7 @@ class Peer(Protocol):
 
     Job kinds, by the function of `bench.engine.bodies` that the handler calls:
     `noop` (run_noop), `stamp` (run_stamp with its number), `slow` (run_slow with its number) and, for a peer
-    with the phase `sandbox`, `sandbox` (run_noop inside a sandboxed child process,
-    whose environment must keep the variable `bench.engine.measure.SCRATCH_VARIABLE`).
+    with the phase `sandbox`, `sandbox` (nothing, in a sandboxed child process, and run_noop in its worker).
     """
 
     PHASES: frozenset[str]
@@ -101,18 +98,3 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-def execute(url: str, *statements: str) -> None:
-    """Run statements, each in its own transaction (vacuum asks for that)."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def fetch_number(url: str, query: str) -> int:
-    """The single number that the query gives."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])

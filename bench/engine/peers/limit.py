@@ -16,7 +16,8 @@ from contextlib import suppress
 import asyncpg
 
 from bench.engine import bodies
-from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
+from bench.engine.peers import EVERY_PEER, LoopThread
+from bench.engine.sql import execute, fetch_number
 
 PHASES = EVERY_PEER
 CONCURRENCY = 500  # jobs per statement

@@ -11,7 +11,8 @@ from pgqueuer import AsyncpgPoolDriver, PgQueuer, Queries
 from pgqueuer.models import Job
 
 from bench.engine import bodies
-from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
+from bench.engine.peers import EVERY_PEER, LoopThread
+from bench.engine.sql import execute, fetch_number
 
 PHASES = EVERY_PEER | {"kill"}
 CONCURRENCY = 500  # its batch size: jobs fetched at a time

@@ -9,7 +9,8 @@ from typing import Any
 from procrastinate import App, PsycopgConnector
 
 from bench.engine import bodies
-from bench.engine.peers import EVERY_PEER, LoopThread, execute, fetch_number
+from bench.engine.peers import EVERY_PEER, LoopThread
+from bench.engine.sql import execute, fetch_number
 
 PHASES = EVERY_PEER | {"kill"}
 CONCURRENCY = 8

@@ -27,7 +27,8 @@ export class Backend {
    * @param {string} options.url
    * @param {string} options.secret
    * @param {string} options.bridgeId
-   * @param {(id: string) => Promise<object>} options.payload
+   * @param {(id: string) => Promise<object>} options.frame
+   * @param {(id: string) => void} options.onAdmit
    * @param {(id: string) => Promise<void>} options.onAck
    * @param {(id: string, reason: object) => Promise<void>} options.onRefused
    * @param {() => object} options.status
@@ -107,10 +108,8 @@ export class Backend {
     this.#sent.set(id, { conversation, timer });
     this.#busy.add(conversation);
     try {
-      const payload = await this.#options.payload(id);
-      if (socket.readyState === WebSocket.OPEN) {
-        socket.send(JSON.stringify({ type: 'message', spool_id: id, payload }));
-      }
+      const frame = await this.#options.frame(id);
+      if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(frame));
     } catch (error) {
       this.#log.error({ spool_id: id, fault: error.message }, 'a message could not be read for sending');
       if (this.#sent.get(id)?.timer === timer) this.#sendLater(id);
@@ -171,7 +170,7 @@ export class Backend {
   async #onAnswer(frame) {
     const id = frame?.spool_id;
     if (frame?.type === 'later') return this.#sendLater(id);
-    if (frame?.type !== 'ack' && frame?.type !== 'refused') return;
+    if (!['ack', 'admit', 'refused'].includes(frame?.type)) return;
     const conversation = this.#answered(id);
     if (frame.type === 'refused') {
       const { code, faults } = frame;
@@ -180,6 +179,7 @@ export class Backend {
     if (conversation === null) return;
     try {
       if (frame.type === 'ack') await this.#options.onAck(id);
+      else if (frame.type === 'admit') this.#options.onAdmit(id);
       else await this.#options.onRefused(id, frame);
     } finally {
       this.#busy.delete(conversation);

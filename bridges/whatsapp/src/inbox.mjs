@@ -1,6 +1,7 @@
 /**
- * What is done with each message in the spool: text goes to mediamill at once, media when the file is there or cannot
- * be had. A download never holds up what came after it.
+ * What is done with each message in the spool: text goes to mediamill at once. For media mediamill is asked first whether
+ * the message may come in; the message follows when its file is there or cannot be had. A download never holds up what
+ * came after it.
  */
 import { obtainMedia } from './obtain_media.mjs';
 import { Slots } from './slots.mjs';
@@ -14,6 +15,8 @@ export class Inbox {
   /** Messages are looked at one after the other, so that they keep their order. */
   #looking = Promise.resolve();
   #downloading = 0;
+  /** Messages whose file is wanted or on its way. */
+  #wanted = new Set();
   #ownSlots = new Slots(timing.downloadsAtOnce);
 
   /**
@@ -46,9 +49,18 @@ export class Inbox {
     return this.#looking;
   }
 
-  /** The frame that mediamill gets. @param {string} id */
-  async payload(id) {
-    return translate(await this.#bot.spool.read(id), this.#bot.groupName).payload;
+  /** The frame that mediamill gets: a question as long as the file of a message is to be fetched. @param {string} id */
+  async frame(id) {
+    const record = await this.#bot.spool.read(id);
+    const { payload, media } = translate(record, this.#bot.groupName);
+    return { type: media && !record.outcome ? 'ask' : 'message', spool_id: id, payload };
+  }
+
+  /** The message may come in: its file is fetched. @param {string} id */
+  admit(id) {
+    if (this.#wanted.has(id)) return;
+    this.#wanted.add(id);
+    this.#startDownload(id);
   }
 
   /** Calls off the downloads; they start again with the next run. */
@@ -61,8 +73,7 @@ export class Inbox {
     const record = await this.#bot.spool.read(id);
     const found = translate(record, this.#bot.groupName);
     if (!found) return this.#bot.spool.forget(id);
-    if (found.media && !record.outcome) this.#startDownload(id);
-    else this.#bot.offer(id, conversationOf(record));
+    this.#bot.offer(id, conversationOf(record));
   }
 
   /** A few at a time of each bot, so that no bot fills the slots of all. */
@@ -71,6 +82,7 @@ export class Inbox {
     this.#bot.changed();
     const work = () => this.#bot.slots.run(() => this.#guarded(id, () => this.#download(id)));
     this.#ownSlots.run(work).finally(() => {
+      this.#wanted.delete(id);
       this.#downloading -= 1;
       this.#bot.changed();
     });
@@ -119,6 +131,7 @@ export class Inbox {
   }
 }
 
+/** One for each chat, whichever of its two addresses a message came by: messages of a chat are sent in their order. */
 function conversationOf({ key }) {
-  return key.remoteJid;
+  return [key.remoteJid, key.remoteJidAlt].find((jid) => jid?.endsWith('@s.whatsapp.net')) ?? key.remoteJid;
 }

@@ -1,4 +1,5 @@
 /** Starts the bridge as protocol.md says: settings from the environment, one line on standard output, a good end. */
+import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { Bridge } from './bridge.mjs';
 import { makeServer } from './http.mjs';
@@ -30,6 +31,13 @@ process.on('uncaughtException', (error) => {
   if (!NETWORK_FAULTS.has(error?.code)) process.exit(70);
 });
 
+/** By a descriptor if there is one: others of this user can read the environment of a process. */
+function withSecret(environment) {
+  const descriptor = environment.BRIDGE_SECRET_FD;
+  if (!descriptor) return environment;
+  return { ...environment, BRIDGE_SECRET: readFileSync(Number(descriptor), 'utf8').trim() };
+}
+
 function readSettings(environment) {
   const required = ['BRIDGE_SECRET', 'BRIDGE_DATA', 'BRIDGE_STAGING', 'BRIDGE_BACKEND'];
   const missing = required.filter((name) => !environment[name]);
@@ -49,7 +57,8 @@ function readSettings(environment) {
 }
 
 async function run() {
-  const settings = readSettings(process.env);
+  process.umask(0o077); // sessions and media are for this user alone
+  const settings = readSettings(withSecret(process.env));
   await mkdir(settings.data, { recursive: true, mode: 0o700 });
   await mkdir(settings.staging, { recursive: true });
   await lockFolder(settings.data).catch((error) => {

@@ -13,6 +13,7 @@ import {
 import { clean, textOf } from './describe.mjs';
 
 const LONGEST_NAME = 255;
+const LONGEST_SECONDS = 10_000_000;
 const MIME_TYPE = /^[a-z0-9][\w.+-]*\/[a-z0-9][\w.+-]*(\s*;.*)?$/i;
 
 /** Fields with a media file: what it is, what it is if the sender does not say. */
@@ -51,6 +52,8 @@ export function translate(record, groupName) {
     media_processing_id: media ? record.guid : null,
     mime_type: media ? (record.outcome?.mime_type ?? media.mimeType) : null,
     original_filename: fileName,
+    media_seconds: media ? secondsOf(media.media) : null,
+    addressed: isAddressed(record, message),
     _quota_exceeded: record.outcome?.quota_exceeded ?? false,
   };
   return { payload, media };
@@ -133,6 +136,22 @@ function whoAndWhere(record, groupName) {
       alternate_identifiers: writer.alternates,
     },
   };
+}
+
+/** Whether it is meant for the account: in a group, it mentions the account or replies to a message of it. */
+function isAddressed({ key, me }, message) {
+  if (!isJidGroup(key.remoteJid) || key.fromMe) return true;
+  const { content } = unwrap(message);
+  const isMine = (jid) => areJidsSameUser(jid, me.id) || (Boolean(me.lid) && areJidsSameUser(jid, me.lid));
+  return Object.values(content ?? {})
+    .map((part) => part?.contextInfo)
+    .filter(Boolean)
+    .some(({ mentionedJid, participant }) => [...(mentionedJid ?? []), participant].filter(Boolean).some(isMine));
+}
+
+/** How long it plays, as the sender claims. */
+function secondsOf({ seconds }) {
+  return Number.isInteger(seconds) && seconds > 0 && seconds < LONGEST_SECONDS ? seconds : null;
 }
 
 function writerOf({ key }, account) {

@@ -14,11 +14,13 @@ let mediamill;
 let backend;
 let forgotten;
 let refused;
+let admitted;
 
 beforeEach(async () => {
   mediamill = await new FakeBackend().start();
   forgotten = [];
   refused = [];
+  admitted = [];
 });
 
 afterEach(async () => {
@@ -33,7 +35,8 @@ function connect(changes = {}) {
       url: `${mediamill.url}/api/bridge/whatsapp/one`,
       secret: 'secret',
       bridgeId: 'bridge-1',
-      payload: async (id) => ({ provider_message_id: `M${id}` }),
+      frame: async (id) => ({ type: 'message', spool_id: id, payload: { provider_message_id: `M${id}` } }),
+      onAdmit: (id) => void admitted.push(id),
       onAck: async (id) => void forgotten.push(id),
       onRefused: async (id, reason) => void refused.push([id, reason.code]),
       status: () => ({ state: 'connected' }),
@@ -190,14 +193,25 @@ describe('the line to mediamill', () => {
   it('goes on with the next conversation when a message cannot be read', async () => {
     let reads = 0;
     connect({
-      payload: async (id) => {
+      frame: async (id) => {
         if (id === '1' && (reads += 1) === 1) throw new Error('unreadable');
-        return { provider_message_id: id };
+        return { type: 'message', spool_id: id, payload: { provider_message_id: id } };
       },
     });
     backend.offer('1', 'chat');
     backend.offer('2', 'other');
     await done(2);
     assert.deepEqual(forgotten, ['2', '1']);
+  });
+
+  it('asks before a file is fetched, and goes on with the conversation in either case', async () => {
+    const frame = async (id) => ({ type: id === '3' ? 'message' : 'ask', spool_id: id, payload: {} });
+    mediamill.answerAsk = ({ spool_id }) => ({ type: spool_id === '1' ? 'admit' : 'ack', spool_id });
+    connect({ frame });
+    for (const id of ['1', '2', '3']) backend.offer(id, 'chat');
+    await done(2);
+    assert.deepEqual(admitted, ['1']);
+    assert.deepEqual(forgotten, ['2', '3']);
+    assert.equal(backend.unanswered, 0);
   });
 });

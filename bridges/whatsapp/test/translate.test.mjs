@@ -9,11 +9,13 @@ import { ANN, ANN_LID, GROUP, groupName, ME, messages, payloadOf, recordOf, SAMP
 const FIELDS = [
   '_quota_exceeded',
   'actual_sender',
+  'addressed',
   'alternate_identifiers',
   'direction',
   'display_name',
   'group',
   'media_processing_id',
+  'media_seconds',
   'message',
   'mime_type',
   'original_filename',
@@ -181,5 +183,36 @@ describe('the media of a message', () => {
     const message = { protocolMessage: { type: 'MESSAGE_EDIT', editedMessage: { imageMessage: { caption: 'better' } } } };
     assert.equal(media(message), null);
     assert.equal(text(message), '[Edited] better');
+  });
+});
+
+describe('a message in a group', () => {
+  const key = messages.text_group.key;
+  const addressed = (message, record = {}) => payloadOf({ message, key, record }).addressed;
+  const context = (contextInfo) => ({ extendedTextMessage: { text: 'x', contextInfo } });
+
+  it('is addressed to the account when it mentions it, by phone number or by LID', () => {
+    assert.equal(addressed({ conversation: 'hello all' }), false);
+    assert.equal(addressed(context({ mentionedJid: ['491700000001@s.whatsapp.net'] })), true);
+    assert.equal(addressed(context({ mentionedJid: [ANN, '100000000000001@lid'] })), true);
+    assert.equal(addressed(context({ mentionedJid: [ANN] })), false);
+  });
+
+  it('is addressed to the account when it replies to it, and not when it replies to another', () => {
+    const quotedMessage = { conversation: 'before' };
+    assert.equal(addressed(context({ participant: '100000000000001@lid', quotedMessage })), true);
+    assert.equal(addressed(context({ participant: ANN, quotedMessage })), false);
+  });
+
+  it('is addressed by its caption, and when it disappears', () => {
+    const contextInfo = { mentionedJid: ['100000000000001@lid'] };
+    assert.equal(addressed({ imageMessage: { caption: 'look', contextInfo } }), true);
+    assert.equal(addressed({ ephemeralMessage: { message: context(contextInfo) } }), true);
+  });
+
+  it('does not take an account without a LID for everybody', () => {
+    const me = { id: ME.id, name: ME.name };
+    assert.equal(addressed(context({ mentionedJid: ['100000000000001@lid'] }), { me }), false);
+    assert.equal(addressed({ conversation: 'hello all' }, { me }), false);
   });
 });

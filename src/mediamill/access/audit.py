@@ -90,9 +90,10 @@ async def list_entries(
 
 
 async def sweep_access(database: Database, keep_days: float) -> int:
-    """Entries that are older, and sessions that are over. How many entries are gone."""
+    """Entries that are older, and sessions and logins that are over. How many entries are gone."""
     async with database.transaction() as connection:
         await queries.sweep_sessions.run(connection)
+        await queries.sweep_steps.run(connection)
     total = 0
     while keep_days:
         async with database.transaction() as connection:

@@ -1,7 +1,7 @@
 """How often somebody may try: a bucket for each, which fills up again with time. In memory, and bounded.
 
 Each server process has its own: with three of them behind a balancer, a guesser has three times as many tries, which is
-still nothing against a password of ten characters, and no request waits for another's write.
+still nothing against a password of twelve characters, and no request waits for another's write.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was recognised. `here`: by being on this machine, nothing else."""
+    """Somebody who was recognised. `here`: the server's own user, by the key in the data folder."""
 
     kind: Literal["here", "command", "secret", "user", "token"]
     name: str

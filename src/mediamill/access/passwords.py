@@ -13,14 +13,19 @@ from mediamill.errors import InvalidError
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-SHORTEST, LONGEST = 10, 1000
+SHORTEST, LONGEST = 12, 1000
+JUDGED = 32  # characters that are judged: of more, an estimate can take seconds
+STRONG_ENOUGH = 3  # of 4, by zxcvbn: about 10^8 guesses
+SHORTEST_NAME = 3  # a shorter one is found in many a good password
+PRODUCT = "mediamill"
+ADVICE = "take four or more unrelated words, or let a password manager make one"
 AT_ONCE = 2
 # Of a password that nobody has: somebody unknown is answered no sooner than somebody known.
 NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$qoE2qEiZfvxqL8379Re8Rw$1PymGPEI+EL9HVLF6+PKJBNE0O5p0wjTOcUXe51Wys4"
 
 
 class BadPasswordError(InvalidError):
-    """This cannot be a password."""
+    """This password is not accepted."""
 
     code = "bad_password"
 
@@ -37,15 +42,26 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(AT_ONCE, "passwords")
 
 
-def check_password(password: str, name: str = "") -> None:
-    """Long enough, and not the name."""
-    if not SHORTEST <= len(password) <= LONGEST:
+async def check_password(password: str, name: str = "") -> None:
+    """By NIST SP 800-63B: long enough, and not easy to guess; of what characters does not matter."""
+    if len(password) < SHORTEST:
+        raise BadPasswordError(f"a password needs at least {SHORTEST} characters", fix=ADVICE)
+    if len(password) > LONGEST:
+        raise BadPasswordError(f"a password has at most {LONGEST} characters", fix="shorten it")
+    for word in (name, PRODUCT):
+        if len(word) >= SHORTEST_NAME and word.casefold() in password.casefold():
+            raise BadPasswordError(f"the password contains {word!r}", fix=ADVICE)
+    if await asyncio.get_running_loop().run_in_executor(_threads(), is_guessable, password, name):
         raise BadPasswordError(
-            f"a password has {SHORTEST} to {LONGEST} characters",
-            fix="take some words, or let a manager make one",
+            "this password is easy to guess: a common one, a sequence or a repetition", fix=ADVICE
         )
-    if password.strip().lower() == name.lower() or len(set(password)) < 3:
-        raise BadPasswordError("that is too easy to guess", fix="take some words, or let a manager make one")
+
+
+def is_guessable(password: str, name: str = "") -> bool:
+    """Whether common passwords, names, sequences, repetitions or rows of keys lead to it."""
+    from zxcvbn import zxcvbn  # its lists of words are large
+
+    return bool(zxcvbn(password[:JUDGED], user_inputs=[name, PRODUCT])["score"] < STRONG_ENOUGH)
 
 
 async def hash_password(password: str) -> str:
@@ -68,6 +84,6 @@ def _verify(password: str, kept: str) -> bool:
         return False
 
 
-def proof_of(kept: str) -> bytes:
-    """What a session remembers of the password that opened it."""
-    return hashlib.sha256(kept.encode()).digest()
+def proof_of(kept: str | None) -> bytes:
+    """What a session remembers of its user's password; of those who have none, nothing."""
+    return hashlib.sha256((kept or "").encode()).digest()

@@ -6,11 +6,18 @@ on conflict ((lower(name))) do nothing
 returning id;
 
 -- name: find_user
-select id, name, password_hash, scopes, disabled_at from users where lower(name) = lower(:name);
+select id, name, password_hash, scopes, disabled_at, issuer,
+    exists (select from second_factors f where f.user_id = users.id and f.confirmed_at is not null) as second_factor
+from users where lower(name) = lower(:name);
+
+-- name: show_user
+select id, name, password_hash, scopes, disabled_at, issuer from users where id = :user_id;
 
 -- name: list_users
-select u.id, u.name, u.scopes, u.disabled_at, u.created_at, u.password_at, u.seen_at,
-    (select count(*) from login_sessions s where s.user_id = u.id and s.expires_at > now()) as sessions,
+select u.id, u.name, u.scopes, u.disabled_at, u.created_at, u.password_at, u.seen_at, u.issuer,
+    exists (select from second_factors f where f.user_id = u.id and f.confirmed_at is not null) as second_factor,
+    (select count(*) from passkeys p where p.user_id = u.id) as passkeys,
+    (select count(*) from open_sessions s where s.user_id = u.id) as sessions,
     (select count(*) from api_tokens t where t.user_id = u.id and t.revoked_at is null) as tokens
 from users u order by lower(u.name);
 
@@ -63,15 +70,17 @@ order by t.id desc;
 update api_tokens set revoked_at = coalesce(revoked_at, now()) where id = :token_id returning name;
 
 -- name: insert_session
-insert into login_sessions (hash, user_id, proof, address, agent, expires_at)
-values (:hash, :user_id, :proof, :address, :agent, now() + make_interval(secs => :seconds))
+insert into login_sessions (hash, user_id, proof, address, agent, expires_at, idle)
+values (:hash, :user_id, :proof, :address, :agent, now() + make_interval(secs => :seconds),
+    make_interval(secs => :idle_seconds))
 returning id;
 
 -- name: find_session
+-- `stale`: its last use is written down once a minute, not with every request.
 select s.id, s.user_id, s.proof, s.used_at < now() - interval '1 minute' as stale,
     u.name, u.scopes, u.password_hash, u.disabled_at
-from login_sessions s left join users u on u.id = s.user_id
-where s.hash = :hash and s.expires_at > now();
+from open_sessions s left join users u on u.id = s.user_id
+where s.hash = :hash;
 
 -- name: use_session!
 with used as (
@@ -80,8 +89,8 @@ with used as (
 update users set seen_at = now() from used where id = used.user_id;
 
 -- name: list_sessions
-select id, address, agent, created_at, used_at, expires_at from login_sessions
-where user_id is not distinct from :user_id::bigint and expires_at > now() order by used_at desc;
+select id, address, agent, created_at, used_at, expires_at from open_sessions
+where user_id is not distinct from :user_id::bigint order by used_at desc;
 
 -- name: close_session!
 delete from login_sessions where id = :session_id;
@@ -95,4 +104,4 @@ where user_id is not distinct from :user_id::bigint and id is distinct from :but
 delete from login_sessions;
 
 -- name: sweep_sessions!
-delete from login_sessions where expires_at <= now();
+delete from login_sessions where expires_at <= now() or used_at <= now() - idle;

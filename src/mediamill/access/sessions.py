@@ -1,7 +1,8 @@
 """Sessions of browsers: a random cookie, of which only a hash is kept, and the proof of what opened it.
 
-A session is over with its time, when it is closed, and when the password (or the admin secret) it was opened with is
-another: it remembers a hash of that. Every server looks it up in the database: what is closed is closed everywhere.
+A session ends after its time, when nobody used it for a while, when it is closed, and when the user's password (or the
+admin secret) changes: it remembers a hash of that. Every server looks it up in the database: what is closed is closed
+everywhere.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import SecretStr
@@ -17,8 +19,22 @@ from mediamill.access.model import ADMIN, Caller, Scope
 from mediamill.access.passwords import proof_of
 from mediamill.access.store import queries
 from mediamill.db.connection import Connection
+from mediamill.settings import Settings
 
 AGENT_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How long a session lasts: at most, and without being used."""
+
+    seconds: float
+    idle_seconds: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> SessionLimits:
+        """As configured."""
+        return cls(settings.session_hours * 3600, settings.session_idle_hours * 3600)
 
 
 def secret_proof(secret: SecretStr) -> bytes:
@@ -31,7 +47,7 @@ async def open_session(
     user: dict[str, Any] | None,
     secret: SecretStr | None,
     *,
-    seconds: float,
+    limits: SessionLimits,
     address: str | None,
     agent: str,
 ) -> str:
@@ -45,7 +61,8 @@ async def open_session(
         proof=proof,
         address=address,
         agent=agent[:AGENT_CHARACTERS],
-        seconds=seconds,
+        seconds=limits.seconds,
+        idle_seconds=limits.idle_seconds,
     )
     await queries.use_session.run(connection, session_id=session_id)
     return value

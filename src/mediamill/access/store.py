@@ -8,4 +8,4 @@ from mediamill.db.queries import Queries
 
 _FOLDER = Path(__file__).parent
 
-queries = Queries(_FOLDER / "queries.sql", _FOLDER / "audit.sql")
+queries = Queries(_FOLDER / "queries.sql", _FOLDER / "login.sql", _FOLDER / "audit.sql")

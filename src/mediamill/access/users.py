@@ -1,4 +1,4 @@
-"""Users: people with a name, a password and scopes, who log in with a browser."""
+"""Users: people with a name, scopes and a way to log in with a browser."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from mediamill.access.model import Scope, in_order
 from mediamill.access.passwords import check_password, hash_password, is_password
+from mediamill.access.second_factor import remove_factor
 from mediamill.access.store import queries
 from mediamill.db.connection import Connection
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
@@ -40,6 +41,11 @@ class BadScopesError(InvalidError):
     code = "bad_scopes"
 
 
+def is_name(text: str) -> bool:
+    """Whether a user can be called so."""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_scopes(scopes: Iterable[str]) -> list[Scope]:
     """Known ones, each once; at least one."""
     given = list(scopes)
@@ -54,10 +60,10 @@ def check_scopes(scopes: Iterable[str]) -> list[Scope]:
 
 async def add_user(connection: Connection, name: str, password: str, scopes: Iterable[str]) -> int:
     """A new user; names differ in more than case."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise BadNameError
     chosen = check_scopes(scopes)
-    check_password(password, name)
+    await check_password(password, name)
     kept = await hash_password(password)
     user_id = await queries.insert_user.value(connection, name=name, password_hash=kept, scopes=chosen)
     if user_id is None:
@@ -71,6 +77,12 @@ async def find_user(connection: Connection, name: str) -> dict[str, Any]:
     if row is None:
         raise UnknownUserError(f"there is no user {name}", fix="mediamill users list shows them")
     return dict(row)
+
+
+async def show_user(connection: Connection, user_id: int) -> dict[str, Any] | None:
+    """By id, if they are still there and not disabled."""
+    row = await queries.show_user.row(connection, user_id=user_id)
+    return dict(row) if row and row["disabled_at"] is None else None
 
 
 async def list_users(connection: Connection) -> list[dict[str, Any]]:
@@ -98,7 +110,7 @@ async def check_found(user: dict[str, Any] | None, password: str) -> dict[str, A
 async def set_password(connection: Connection, name: str, password: str) -> None:
     """Another password; every session that the old one opened is over."""
     user = await find_user(connection, name)
-    check_password(password, user["name"])
+    await check_password(password, user["name"])
     kept = await hash_password(password)
     await queries.set_password.row(connection, user_id=user["id"], password_hash=kept)
     await queries.close_sessions.run(connection, user_id=user["id"], but=None)
@@ -122,6 +134,14 @@ async def enable_user(connection: Connection, name: str) -> None:
     """They can log in again, and tokens that they made work again."""
     user = await find_user(connection, name)
     await queries.enable_user.row(connection, user_id=user["id"])
+
+
+async def reset_second_factor(connection: Connection, name: str) -> None:
+    """Whoever lost their phone logs in with the password alone: no app, no recovery codes, no passkeys, no session."""
+    user = await find_user(connection, name)
+    await remove_factor(connection, user["id"])
+    await queries.remove_passkeys.run(connection, user_id=user["id"])
+    await queries.close_sessions.run(connection, user_id=user["id"], but=None)
 
 
 async def remove_user(connection: Connection, name: str) -> None:

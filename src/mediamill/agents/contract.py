@@ -78,7 +78,11 @@ class AgentSession(Protocol):
 
     `key` names an input for good. Who asks again with the same key, because a process died before the answer was
     recorded, gets the answer that the model gave, if the agent keeps its memory on disk; the model is not asked again.
+
+    `tokens`: what its answers have cost so far, as the model reports it.
     """
+
+    tokens: int
 
     def prompt(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Ask, in turn."""

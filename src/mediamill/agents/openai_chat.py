@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,7 @@ from mediamill.agents.contract import (
     Turn,
 )
 from mediamill.agents.failures import failure_of, one_line, read_reason
-from mediamill.agents.fit import fit_history
+from mediamill.agents.fit import BYTES_PER_TOKEN, fit_history
 from mediamill.agents.thinking import WithoutThinking
 from mediamill.clock import retry_after_seconds
 from mediamill.settings import Settings
@@ -33,6 +33,11 @@ DEFAULT_MODEL = "gpt-4o-mini"
 LARGEST_ANSWER_BYTES = 10_000_000
 LARGEST_LINE_BYTES = 1_000_000
 LONGEST_CONNECT_SECONDS = 10.0
+USAGE_SECONDS = 2.0  # so long the number of tokens is waited for once the answer is whole
+USAGE_OPTION = "stream_options"
+MOST_TOKENS = 10**9
+
+OnUsage = Callable[[int], None]
 
 
 class OpenAiAgent:
@@ -44,6 +49,7 @@ class OpenAiAgent:
         self._model = settings.text_model or DEFAULT_MODEL
         self._seconds = settings.model_timeout_seconds
         self.context_tokens = settings.agent_context_tokens
+        self._asks_for_usage = True
         self._sessions: WeakValueDictionary[str, OpenAiSession] = WeakValueDictionary()
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if self._key:
@@ -63,20 +69,13 @@ class OpenAiAgent:
         """Close the connections; answers under way fail."""
         await self._client.aclose()
 
-    async def complete(self, messages: list[dict[str, Any]]) -> Answer:
-        """The pieces of text that the model writes."""
-        body = {"model": self._model, "messages": messages, "stream": True}
-        url = self._url.copy_with(raw_path=self._url.raw_path.rstrip(b"/") + b"/chat/completions")
+    async def complete(self, messages: list[dict[str, Any]], on_usage: OnUsage) -> Answer:
+        """The pieces of text that the model writes; then, if it says so, how many tokens that cost."""
         until = asyncio.get_running_loop().time() + self._seconds
         try:
-            async with asyncio.timeout_at(until):
-                response = await self._client.send(
-                    self._client.build_request("POST", url, json=body), stream=True
-                )
+            response = await self._ask(messages, until)
             try:
-                if not response.is_success:
-                    raise await self._failure(response, until)
-                async for piece in self._pieces(response, until):
+                async for piece in self._pieces(response, until, on_usage):
                     yield piece
             finally:
                 await response.aclose()
@@ -89,6 +88,26 @@ class OpenAiAgent:
             message = f"{self.where}: the connection failed ({error or type(error).__name__})"
             raise AgentBusyError(message, fix="is the server of MEDIAMILL_OPENAI_URL up?") from error
 
+    async def _ask(self, messages: list[dict[str, Any]], until: float) -> httpx.Response:
+        """An endpoint that does not know the option for usage is asked without it, from then on."""
+        body: dict[str, Any] = {"model": self._model, "messages": messages, "stream": True}
+        if self._asks_for_usage:
+            body[USAGE_OPTION] = {"include_usage": True}
+        url = self._url.copy_with(raw_path=self._url.raw_path.rstrip(b"/") + b"/chat/completions")
+        async with asyncio.timeout_at(until):
+            request = self._client.build_request("POST", url, json=body)
+            response = await self._client.send(request, stream=True)
+        if response.is_success:
+            return response
+        try:
+            failure = await self._failure(response, until)
+        finally:
+            await response.aclose()
+        if self._asks_for_usage and response.status_code in (400, 422) and USAGE_OPTION in str(failure):
+            self._asks_for_usage = False
+            return await self._ask(messages, until)
+        raise failure
+
     async def _failure(self, response: httpx.Response, until: float) -> Exception:
         body = bytearray()
         async for chunk in _chunks(response, until):
@@ -96,12 +115,11 @@ class OpenAiAgent:
         after = retry_after_seconds(response.headers.get("Retry-After"))
         return failure_of(response.status_code, read_reason(bytes(body), self._key), self.where, after)
 
-    async def _pieces(self, response: httpx.Response, until: float) -> AsyncIterator[str]:
+    async def _pieces(self, response: httpx.Response, until: float, on_usage: OnUsage) -> AsyncIterator[str]:
         """The texts of the events, until the one that ends the answer."""
-        async for line in _lines(response, until):
-            data = (
-                line[5:].strip() if line.startswith(b"data:") else line.strip() if line[:1] == b"{" else b""
-            )
+        lines = _lines(response, until)
+        async for line in lines:
+            data = _data_of(line)
             if data == b"[DONE]":
                 return
             if not data:
@@ -109,6 +127,10 @@ class OpenAiAgent:
             piece, ended = self._read_event(data)
             if piece:
                 yield piece
+            if tokens := _tokens_of(data):
+                on_usage(tokens)
+            elif ended:
+                await _read_usage(lines, on_usage)
             if ended:
                 return
         raise AgentBusyError(f"{self.where}: the answer was cut off")
@@ -156,6 +178,7 @@ class OpenAiSession:
         self._agent, self._history = agent, list(history)
         self._turn = asyncio.Lock()
         self.instructions = ""
+        self.tokens = 0
 
     async def prompt(
         self,
@@ -168,7 +191,9 @@ class OpenAiSession:
             self._history = fit_history(self._history, text, self._agent.context_tokens)
             visible, size = WithoutThinking(), 0
             pieces: list[str] = []
-            async with aclosing(self._agent.complete(self._messages(text, images))) as written:
+            usage: list[int] = []
+            messages = self._messages(text, images)
+            async with aclosing(self._agent.complete(messages, usage.append)) as written:
                 async for raw in written:
                     size += len(raw)
                     if size > LONGEST_ANSWER_CHARACTERS:
@@ -179,6 +204,7 @@ class OpenAiSession:
             if rest := visible.rest():
                 pieces.append(rest)
                 yield rest
+            self.tokens += usage[-1] if usage else _estimate_tokens(messages, size)
             if not (said := "".join(pieces).strip()):
                 raise AgentNonsenseError(f"{self._agent.where}: the answer is empty")
             self._history += [Turn("user", text), Turn("assistant", said)]
@@ -194,6 +220,42 @@ class OpenAiSession:
         system = [{"role": "system", "content": self.instructions}] if self.instructions else []
         before = [{"role": turn.role, "content": turn.text} for turn in self._history]
         return [*system, *before, {"role": "user", "content": content}]
+
+
+def _data_of(line: bytes) -> bytes:
+    """What an event says. A server that does not stream sends bare JSON."""
+    return line[5:].strip() if line.startswith(b"data:") else line.strip() if line[:1] == b"{" else b""
+
+
+def _tokens_of(data: bytes) -> int | None:
+    """What an event says of usage, if it does."""
+    try:
+        usage = json.loads(data).get("usage")
+        total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return total if isinstance(total, int) and 0 < total < MOST_TOKENS else None
+
+
+async def _read_usage(lines: AsyncIterator[bytes], on_usage: OnUsage) -> None:
+    """It comes after the end of the answer, or not at all. Nothing that happens now changes the answer."""
+    with suppress(TimeoutError, httpx.HTTPError, AgentNonsenseError):
+        async with asyncio.timeout(USAGE_SECONDS):
+            async for line in lines:
+                data = _data_of(line)
+                if tokens := _tokens_of(data):
+                    on_usage(tokens)
+                if data == b"[DONE]":
+                    return
+
+
+def _estimate_tokens(messages: list[dict[str, Any]], answer_characters: int) -> int:
+    """For an endpoint that does not report usage. Images are not counted."""
+    asked = 0
+    for message in messages:
+        content = message["content"]
+        asked += len(content if isinstance(content, str) else content[0]["text"])
+    return (asked + answer_characters) // BYTES_PER_TOKEN + 1
 
 
 def data_url(image: Image) -> str:

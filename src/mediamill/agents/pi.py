@@ -30,8 +30,10 @@ from mediamill.agents.pi_setup import (
     pi_command,
     pi_environment,
     pi_folder,
+    pi_key,
 )
 from mediamill.agents.pi_thread import PiThread
+from mediamill.environment import secret_file
 from mediamill.settings import Settings
 
 LOCK_SECONDS = 15.0
@@ -77,7 +79,9 @@ class PiAgent:
             kept = fit_history(history, "", self.settings.agent_context_tokens)
             await asyncio.to_thread(thread.prepare, instructions, kept, model)
             command = pi_command(program, self.settings, thread.session, thread.instructions)
-            return await PiProcess.start(command, pi_environment(self.settings, config), thread.work, lock)
+            with secret_file(pi_key(self.settings)) as key:
+                environment = pi_environment(config, key)
+                return await PiProcess.start(command, environment, thread.work, (lock, key))
         finally:
             os.close(lock)  # pi has its own copy
 
@@ -101,6 +105,7 @@ class PiSession:
         self._now: tuple[PiRun, PiProcess] | None = None
         self.history: Sequence[Turn] = ()
         self.instructions = DEFAULT_INSTRUCTIONS
+        self.tokens = 0
 
     async def prompt(self, text: str, images: Sequence[Image] = (), key: str | None = None) -> Answer:
         """Ask, in turn. If it fails, pi forgets that it was asked. What was answered before is only given again."""
@@ -141,6 +146,7 @@ class PiSession:
                     yield piece
         finally:
             self._now = None
+            self.tokens += run.tokens
             run.fail(AgentBusyError("the run that this was said into did not end well"))
         if run.failed:  # by what was said into it, or by the end of pi after its last word
             await process.stop()

@@ -43,9 +43,9 @@ class PiProcess:
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], environment: Mapping[str, str], folder: Path, lock: int
+        cls, command: Sequence[str], environment: Mapping[str, str], folder: Path, descriptors: Sequence[int]
     ) -> PiProcess:
-        """Start it and wait until it answers. The process keeps `lock` for its life."""
+        """Start it and wait until it answers. The process keeps the descriptors, a lock and a key, for its life."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -54,7 +54,7 @@ class PiProcess:
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
                 env=dict(environment),
-                pass_fds=(lock,),
+                pass_fds=descriptors,
                 start_new_session=True,  # so that its tools can be ended with it
             )
         except OSError as error:

@@ -24,6 +24,7 @@ from mediamill.agents.failures import failure_of, one_line
 from mediamill.agents.thinking import WithoutThinking
 
 STATUS = re.compile(r"\b([345]\d\d)\b")
+USED = ("input", "output", "cacheRead", "cacheWrite")
 
 
 Piece = str | Exception | None  # None: the end
@@ -47,6 +48,7 @@ class PiRun:
         self._opened = asyncio.Event()
         self.done = False
         self.failed = False
+        self.tokens = 0  # as the model reports it
 
     @property
     def keys(self) -> list[str | None]:
@@ -126,6 +128,7 @@ class PiRun:
 
     def _end_message(self, message: dict[str, Any]) -> None:
         self._failure = self._read_failure(message)
+        self.tokens += _tokens_of(message)
         if self._failure is None and message.get("stopReason") != "toolUse" and self._size:
             self._answered.update(self._taken)
             self._taken.clear()
@@ -149,3 +152,10 @@ class PiRun:
         if found := STATUS.search(said[:40]):
             return failure_of(int(found[1]), said, "the endpoint of pi")
         return AgentBusyError(f"pi: {said}", fix="is the server of MEDIAMILL_OPENAI_URL up?")
+
+
+def _tokens_of(message: dict[str, Any]) -> int:
+    """What a message of the model cost; 0 if it does not say."""
+    usage = message.get("usage")
+    figures = [usage.get(name) for name in USED] if isinstance(usage, dict) else []
+    return sum(each for each in figures if isinstance(each, int) and 0 < each < 10**9)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mediamill.agents.openai_chat import DEFAULT_MODEL, checked_key, checked_url
+from mediamill.environment import network_environment
 from mediamill.node import find_node, npm_ci
 from mediamill.settings import Settings
 
@@ -18,10 +19,9 @@ OLDEST_NODE = (22, 19)
 PACKAGE = Path(__file__).with_name("pi_package")
 SCRIPT = Path("node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js")
 PROVIDER = "mediamill"
-KEY_VARIABLE = "MEDIAMILL_PI_KEY"
-# All that pi is given of our surroundings: where programs are, language, the way out. Nothing that may be secret.
-PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+KEY_VARIABLE = "MEDIAMILL_PI_KEY_FD"
+# pi takes what this prints for the key. The shell's parent is pi itself, which holds the descriptor.
+READ_KEY = f"!cat /proc/$PPID/fd/${KEY_VARIABLE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _provider(settings: Settings) -> dict[str, Any]:
     return {
         "baseUrl": str(checked_url(settings)).rstrip("/"),
         "api": "openai-completions",
-        "apiKey": f"${KEY_VARIABLE}",
+        "apiKey": READ_KEY,
         "compat": {**compatible, "maxTokensField": "max_tokens"},
         "models": [model],
     }
@@ -107,13 +107,13 @@ def pi_command(program: PiProgram, settings: Settings, session: Path, instructio
     ]
 
 
-def pi_environment(settings: Settings, config: Path) -> dict[str, str]:
-    """The only secret in it is the key of the endpoint."""
-    kept = {name: os.environ[name] for name in (*PASSED, *PROXIES) if name in os.environ}
-    own = {
-        "HOME": str(config),
-        "PI_CODING_AGENT_DIR": str(config),
-        KEY_VARIABLE: checked_key(settings) or "none",
-    }
+def pi_key(settings: Settings) -> bytes:
+    """The one secret that pi needs: the key of the endpoint. It is handed over by a descriptor."""
+    return (checked_key(settings) or "none").encode()
+
+
+def pi_environment(config: Path, key: int) -> dict[str, str]:
+    """No secret is in it, unless the address of a proxy holds one."""
+    own = {"HOME": str(config), "PI_CODING_AGENT_DIR": str(config), KEY_VARIABLE: str(key)}
     quiet = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
-    return {**kept, **own, **quiet}
+    return {**network_environment(), **own, **quiet}

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from mediamill.access.model import HERE, current_caller
 from mediamill.api.deps import Id, Wired
 from mediamill.api.file_answer import answer_file
 from mediamill.api.library_shapes import AssetOut
@@ -76,9 +75,8 @@ async def send_file(request: Request, deps: Wired, asset_id: Id, output: Output,
     file = await storage_of(deps.settings).open(deps.database, str(path))
     if file is None:
         raise assets.NoSuchAssetFileError
-    # Behind a login nobody but the one who asked may keep it.
-    whose = "public" if current_caller() is HERE else "private"
-    caching = {"Cache-Control": f"{whose}, max-age={YEAR_SECONDS}, immutable"}
+    # Nobody but the one who asked may keep it.
+    caching = {"Cache-Control": f"private, max-age={YEAR_SECONDS}, immutable"}
     return answer_file(request, file, _type_of(name), caching, f"{asset_id}-{output}-{name}")
 
 

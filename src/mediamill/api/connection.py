@@ -14,7 +14,9 @@ from functools import partial
 
 import httptools
 from starlette.requests import Request
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from mediamill.api.bounds import LINGER_SECONDS, Bounded
 
 LENDER = "mediamill.body"
 LONG_BYTES = 1 << 20  # less is not worth it
@@ -86,8 +88,8 @@ def borrow_body(request: Request) -> BorrowedBody | None:
     return borrowed
 
 
-class Connection(HttpToolsProtocol):
-    """As uvicorn has it, and it lends."""
+class Connection(Bounded):
+    """As uvicorn has it, with bounds, and it lends."""
 
     _to_come = 0  # of the body that is parsed
     _to_drop = 0  # of a body that was given back
@@ -110,6 +112,8 @@ class Connection(HttpToolsProtocol):
         dropped = min(self._to_drop, len(data))
         self._to_drop -= dropped
         self._unset_keepalive_if_required()
+        if dropped:
+            self.close_in(LINGER_SECONDS)
         if len(data) > dropped:
             super().data_received(data[dropped:])
 
@@ -125,6 +129,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._to_come, self._to_drop = 0, left
+        self.expect_head()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         cycle.more_body = False

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from mediamill.api.route_map import methods_of
 from mediamill.db.connection import ASK_AGAIN, LOST
 from mediamill.errors import (
     ConflictError,
@@ -52,9 +53,11 @@ UNAUTHENTICATED = {
     "token_expired",
     "worker_key_invalid",
     "worker_key_revoked",
+    "passkey_refused",
 }
-# What the tus protocol has a status of its own for.
-UPLOAD_STATUSES = {
+# What HTTP or the tus protocol has a status of its own for.
+OWN_STATUSES = {
+    "foreign_host": 421,
     "tus_version": 412,
     "not_a_video": 415,
     "upload_locked": 423,
@@ -107,8 +110,8 @@ def status_of(error: MediamillError) -> int:
     """The HTTP status of an error of ours."""
     if error.code in UNAUTHENTICATED:
         return 401
-    if error.code in UPLOAD_STATUSES:
-        return UPLOAD_STATUSES[error.code]
+    if error.code in OWN_STATUSES:
+        return OWN_STATUSES[error.code]
     return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
 
 
@@ -151,8 +154,12 @@ def _fault(fault: dict[str, Any]) -> str:
     return f"{where}: {fault['msg']}" if where else str(fault["msg"])
 
 
-async def _answer(_request: Request, error: Exception) -> Problem:
-    return problem_of(error)
+async def _answer(request: Request, error: Exception) -> Problem:
+    answer = problem_of(error)
+    if answer.status_code == 405:
+        methods = methods_of(request.app, request.url.path)
+        answer.headers["Allow"] = ", ".join(sorted(methods))
+    return answer
 
 
 def install_errors(server: FastAPI) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 
 from mediamill.api.deps import Wired
 from mediamill.api.event_hub import READ_EVENTS, Client, EventHub, read_cursor, read_with_cursors
-from mediamill.api.welcome import while_welcome
+from mediamill.api.welcome import open_stream, while_welcome
 from mediamill.db.connection import Database
 from mediamill.engine.events import Event, EventReader
 from mediamill.errors import InvalidError
@@ -48,10 +48,11 @@ async def stream_events(
     if begin is not None and reader is None:
         raise CursorInvalidError(fix="send the last `id:` that was received, or nothing")
     hub: EventHub = request.app.state.event_hub
+    opened = open_stream(request)
     client = await hub.join(ticks="changed" in (topic or ()))
     stream = _Stream(deps.database, hub, client, reader, frozenset(topic or ()), frozenset(subject or ()))
     return StreamingResponse(
-        while_welcome(request, stream.lines()), media_type="text/event-stream", headers=HEADERS
+        while_welcome(request, opened, stream.lines()), media_type="text/event-stream", headers=HEADERS
     )
 
 

@@ -1,12 +1,13 @@
 """The guard in front of every route, present and future: who may come in, from where, with how large a body.
 
-On loopback: only by a loopback name (a page elsewhere cannot reach in by rebinding its own name). Beyond, or if a login
-is asked for: only whoever is recognised (`callers.py`), with the scope that the route asks for (`scopes.py`). Anywhere:
-nothing for a page of another origin (`origins.py`).
+Only by a name that is the server's own (a page elsewhere cannot reach in by rebinding its name); only whoever is
+recognised (`callers.py`), with the scope that the route asks for (`scopes.py`); nothing for a page of another origin
+(`origins.py`). That a request comes from this machine proves nothing: any user and any proxy on it can send one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
@@ -20,17 +21,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mediamill.access.audit import Entry
 from mediamill.access.limits import Buckets
-from mediamill.access.model import HERE, Caller, current_caller, set_caller
+from mediamill.access.model import Caller, current_caller, set_caller
 from mediamill.access.model import Scope as Wanted
+from mediamill.access.places import is_address, is_loopback
+from mediamill.api.bounds import note_known
 from mediamill.api.callers import Callers, address_of
 from mediamill.api.errors import problem_of
-from mediamill.api.origins import SAFE_METHODS, host_name, is_foreign, is_forwarded, is_loopback, names_origin
+from mediamill.api.origins import SAFE_METHODS, host_name, is_foreign, names_origin
 from mediamill.api.plain_page import refuse
 from mediamill.api.refusals import Refusals
 from mediamill.api.route_map import Reached, RouteMap
 from mediamill.api.scopes import Access, Door, access_to
 from mediamill.api.security_headers import add_headers
-from mediamill.api.sessions import bearer
+from mediamill.api.sessions import bearer, has_value
 from mediamill.api.welcome import remember
 from mediamill.db.connection import LOST, Database
 from mediamill.errors import DeniedError, InvalidError, TooManyError
@@ -39,12 +42,14 @@ from mediamill.settings import Settings
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1_500_000
+BODY_SECONDS = 60.0  # for all of it
+SECRET_CHARACTERS = 16
 # The routes that take large bodies; they stream them to disk and bound them themselves.
 UPLOAD_PATH = re.compile(
     r"/api/bots/[^/]+/chat/[^/]+/media|/v1/messages|/api/uploads(/[^/]+)?|/api/projects/[^/]+/files"
 )
 WORKER_FILE = re.compile(r"/api/worker/jobs/[0-9]+/(kept|files)/.+", re.DOTALL)
-# These ask for a key or a secret of their own, on loopback too, or for nothing.
+# These ask for a key or a secret of their own, or for nothing.
 ASK_THEMSELVES = (Door.ANYBODY, Door.WORKER_KEY, Door.OWN_SECRET, Door.REGISTRATION)
 
 
@@ -54,6 +59,12 @@ class SecretMissingError(InvalidError):
     code = "secret_missing"
 
 
+class SecretShortError(InvalidError):
+    """The admin secret is too short: it could be guessed."""
+
+    code = "secret_short"
+
+
 class UnauthenticatedError(DeniedError):
     """Nobody can tell who asks."""
 
@@ -61,7 +72,7 @@ class UnauthenticatedError(DeniedError):
 
 
 class ForeignHostError(DeniedError):
-    """The request was sent to a name that is not this machine's loopback."""
+    """The server does not answer to the name that the request was sent to."""
 
     code = "foreign_host"
 
@@ -73,13 +84,18 @@ class ForeignOriginError(DeniedError):
 
 
 def check_secret(settings: Settings) -> None:
-    """Refuse to listen beyond loopback without a secret."""
-    if not is_loopback(settings.host) and not (
-        settings.admin_secret and settings.admin_secret.get_secret_value()
-    ):
-        raise SecretMissingError(
-            f"listening on {settings.host} would let everybody in",
-            fix="set MEDIAMILL_ADMIN_SECRET to a long random text, or MEDIAMILL_HOST=127.0.0.1",
+    """Refuse a secret that can be guessed, and to listen beyond loopback without one."""
+    secret = settings.admin_secret
+    if secret is None or not has_value(secret):
+        if not is_loopback(settings.host):
+            raise SecretMissingError(
+                f"nobody could log in from beyond this machine, and the server is to listen on {settings.host}",
+                fix="set MEDIAMILL_ADMIN_SECRET to what `openssl rand -hex 32` prints, or MEDIAMILL_HOST=127.0.0.1",
+            )
+    elif len(secret.get_secret_value()) < SECRET_CHARACTERS:
+        raise SecretShortError(
+            f"the admin secret has fewer than {SECRET_CHARACTERS} characters: it could be guessed",
+            fix="set MEDIAMILL_ADMIN_SECRET to what `openssl rand -hex 32` prints",
         )
 
 
@@ -89,7 +105,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: Settings, database: Database) -> None:
         self._app, self._database = app, database
         self._local = is_loopback(settings.host)
-        self._always = settings.login == "always"
+        self._hosts = frozenset(filter(None, (name.strip().lower() for name in settings.hosts.split(","))))
         self._routes = RouteMap()
         self._callers = Callers(settings, database)
         self._refusals = Refusals(database)
@@ -110,18 +126,26 @@ class Guard:
     def _is_bridge(self, scope: Scope) -> bool:
         """A program that knocks at the bridge's door; browsers name the origin of their page, also of our own."""
         headers = Headers(scope=scope)
-        here = not self._local or is_loopback(host_name(headers))
         access = access_to(self._routes.find(scope))
-        return access is not None and access.who is Door.OWN_SECRET and here and "origin" not in headers
+        own = access is not None and access.who is Door.OWN_SECRET
+        return own and self._is_ours(host_name(headers)) and "origin" not in headers
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether the server answers to this name."""
+        if is_loopback(host) or host in self._hosts:
+            return True
+        return not self._local and (not self._hosts or is_address(host))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        status = 0
+        status, let_in = 0, False
 
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if let_in and status < 400:
+                    note_known(scope)
                 add_headers(MutableHeaders(scope=message), scope["scheme"])
             await send(message)
 
@@ -132,6 +156,7 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, send_on)
                 return
+            let_in = access is None or access.who is not Door.ANYBODY
             body = receive if _is_upload(scope) else _bounded(receive)
             async with self._noted(access, reached, scope, lambda: status):
                 await self._app(scope, body, send_on)
@@ -150,12 +175,15 @@ class Guard:
             return problem_of(_too_large())
         if access is not None and access.who is Door.OWN_SECRET:
             return None  # by whatever name the server is known outside: no page of elsewhere has the secret
-        local = self._local and not self._always and not is_forwarded(headers)
-        if local and not is_loopback(host_name(headers)):
-            return problem_of(ForeignHostError(fix="use http://localhost or http://127.0.0.1"))
+        if not self._is_ours(host_name(headers)):
+            return problem_of(
+                ForeignHostError(
+                    fix="on the server, add this name to MEDIAMILL_HOSTS; or use http://127.0.0.1"
+                )
+            )
         if is_foreign(scope, headers):
             return problem_of(ForeignOriginError())
-        caller = HERE if local else await self._recognise(access, scope, headers)
+        caller = await self._recognise(access, scope, headers)
         set_caller(caller)
         if (
             caller is not None
@@ -173,11 +201,13 @@ class Guard:
         try:
             if access is not None and isinstance(access.who, Wanted):
                 await self._need(caller, access.who, reached, scope)
-            if access is not None and access.costly and not local:
+            if access is not None and access.costly and caller.kind != "here":
                 self._charge(caller)
         except (DeniedError, TooManyError) as error:
             return refuse(error, headers)
-        if not local:
+        if (
+            caller.kind != "here" or caller.session is not None
+        ):  # a pass is for a moment; nobody can take it back
             remember(scope, lambda: self._may_still(access, scope, headers))
         return None
 
@@ -245,7 +275,10 @@ def _unauthenticated(scope: Scope, headers: Headers) -> Response:
         asked = scope["path"] + (f"?{query}" if query else "")
         return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked, safe='/')}", 303)
     return problem_of(
-        UnauthenticatedError(fix="send Authorization: Bearer <token or admin secret>, or log in at /login")
+        UnauthenticatedError(
+            fix="send Authorization: Bearer <token or admin secret>, or log in at /login; commands of the server's own "
+            "user find their way in by MEDIAMILL_DATA, the server's data folder"
+        )
     )
 
 
@@ -259,12 +292,18 @@ def _is_upload(scope: Scope) -> bool:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body whose length was not announced is cut off where it passes the limit."""
-    seen = 0
+    """A body that grows too long, or takes too long to arrive, is cut off."""
+    seen, more = 0, True
+    until = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def receive_bounded() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, more
+        try:
+            async with asyncio.timeout_at(until if more else None):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, "the body took too long to arrive") from None
+        more = message.get("more_body", False)
         seen += len(message.get("body", b""))
         if seen > BODY_LIMIT_BYTES:
             raise _too_large()

@@ -6,25 +6,12 @@ request how its page is related to us (Fetch Metadata). Programs send neither. A
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-FORWARDED = ("x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "forwarded")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address reaches only this machine."""
-    bare = host.strip("[]").lower()
-    if bare == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
 
 
 def host_name(headers: Headers) -> str:
@@ -33,11 +20,6 @@ def host_name(headers: Headers) -> str:
         return urlsplit(f"//{headers.get('host', '')}").hostname or ""
     except ValueError:
         return ""
-
-
-def is_forwarded(headers: Headers) -> bool:
-    """Whether a proxy passed it on: then whoever asks need not be on this machine, though the proxy is."""
-    return any(name in headers for name in FORWARDED)
 
 
 def is_foreign(scope: Scope, headers: Headers) -> bool:

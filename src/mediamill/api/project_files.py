@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from mediamill.access.model import HERE, current_caller
 from mediamill.api.deps import Deps, Id, Wired
 from mediamill.api.errors import problem_of
 from mediamill.api.file_answer import answer_file
@@ -155,10 +154,9 @@ async def send_thumbnail(request: Request, deps: Wired, file_id: Id) -> Response
 
 
 async def _picture(request: Request, deps: Deps, stored: str, media_type: str) -> Response:
-    """Reprocessed, the same address may show another one; behind a login nobody else may keep it."""
+    """Reprocessed, the same address may show another one; nobody but the one who asked may keep it."""
     file = await storage_of(deps.settings).open(deps.database, stored)
     if file is None:
         raise NoSuchPageError
-    caching = "no-cache" if current_caller() is HERE else "private, no-cache"
-    headers = {"Cache-Control": caching, "Content-Security-Policy": LOCKED}
+    headers = {"Cache-Control": "private, no-cache", "Content-Security-Policy": LOCKED}
     return answer_file(request, file, media_type, headers)

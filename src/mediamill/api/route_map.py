@@ -63,6 +63,12 @@ def known_routes(server: FastAPI) -> Iterator[Known]:
         yield Known(route.path or "", route.path_regex, methods, mount)
 
 
+def methods_of(server: FastAPI, path: str) -> set[str]:
+    """Of HTTP, those that any route takes at this path."""
+    found = (route.methods for route in known_routes(server) if route.pattern.match(path))
+    return set[str]().union(*found) - {"WEBSOCKET"}
+
+
 def declared_names(server: FastAPI) -> list[str]:
     """Method and path of every route; a mount serves files, which are got."""
     return [

@@ -12,7 +12,7 @@ from mediamill.api.deps import Wired
 from mediamill.api.events import HEADERS
 from mediamill.api.message_shapes import RunOut, RunsOut
 from mediamill.api.run_stream import RunStream, read_place
-from mediamill.api.welcome import while_welcome
+from mediamill.api.welcome import open_stream, while_welcome
 from mediamill.inputs import look
 from mediamill.inputs.model import THREAD_KEY_CHARACTERS
 
@@ -74,7 +74,8 @@ async def stream_run(
     place = read_place(last_event_id or after)
     async with deps.database.connection() as connection:
         await look.show_run(connection, run_id)
+    opened = open_stream(request)
     stream = RunStream(deps.database, deps.run_watch, run_id, place)
     return StreamingResponse(
-        while_welcome(request, stream.lines()), media_type="text/event-stream", headers=HEADERS
+        while_welcome(request, opened, stream.lines()), media_type="text/event-stream", headers=HEADERS
     )

@@ -6,7 +6,10 @@ from starlette.datastructures import MutableHeaders
 
 YEAR_SECONDS = 365 * 86_400
 # The chat records voice notes, the player plays in the full window or over others; no page needs the rest.
-OURS = ("autoplay", "fullscreen", "microphone", "picture-in-picture", "clipboard-write", "screen-wake-lock")
+OURS = (
+    *("autoplay", "fullscreen", "microphone", "picture-in-picture", "clipboard-write", "screen-wake-lock"),
+    *("publickey-credentials-create", "publickey-credentials-get"),  # passkeys
+)
 NOBODYS = (
     "accelerometer",
     "browsing-topics",
@@ -18,7 +21,6 @@ NOBODYS = (
     "magnetometer",
     "midi",
     "payment",
-    "publickey-credentials-get",
     "serial",
     "usb",
     "xr-spatial-tracking",

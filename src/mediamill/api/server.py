@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -25,7 +26,10 @@ from mediamill.api import (
     health,
     jobs,
     libraries,
+    links,
     login,
+    login_passkey,
+    login_sign_on,
     messages,
     metrics,
     owners,
@@ -35,6 +39,7 @@ from mediamill.api import (
     proposals,
     runs,
     search,
+    senders,
     storage,
     tokens,
     trash,
@@ -47,6 +52,7 @@ from mediamill.api import (
     worker_sessions,
     workers,
 )
+from mediamill.api.bounds import Strangers
 from mediamill.api.claim_desk import ClaimDesk
 from mediamill.api.connection import Connection
 from mediamill.api.deps import Deps
@@ -59,6 +65,7 @@ from mediamill.api.requests import CountRequests, Requests
 from mediamill.api.scopes import check_declared
 from mediamill.api.tracing import Tracing
 from mediamill.api.wakes import WakeHub
+from mediamill.api.welcome import Streams
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.dispatch.choose import Dispatch
@@ -81,6 +88,7 @@ ROUTERS = (
     workers.router,
     owners.router,
     bots.router,
+    senders.router,
     conversations.router,
     chat.router,
     configuration.router,
@@ -108,6 +116,9 @@ ROUTERS = (
     tokens.router,
     audit.router,
     login.router,
+    login_passkey.router,
+    login_sign_on.router,
+    links.router,
 )
 LAST_ANSWERS_SECONDS = 5
 FRAME_BYTES = 1024**2  # of a WebSocket; a longer one ends the connection
@@ -145,11 +156,13 @@ def create_api(
     bucket = BucketCounter(database, storage_of(settings))
     server.state.usage_desk = UsageDesk(settings.data_folder, bucket)
     server.state.query_vectors = None  # a process that has models brings them
-    server.state.login_desk = login.LoginDesk(database, settings)
+    server.state.links = links.Links(settings)
+    server.state.streams = Streams(settings.streams_per_caller)
+    server.state.login_service = login.LoginService(database, settings)
     server.state.upload_desk = uploads.UploadDesk(Uploads(database, enqueuer, settings))
     install_errors(server)
     for router in ROUTERS:
-        server.include_router(router)
+        server.router.routes.extend(router.routes)  # include_router would analyse every route a second time
     install_openapi(server)
     server.add_middleware(Tracing)
     server.add_middleware(Guard, settings=settings, database=database)
@@ -174,7 +187,6 @@ class Server(uvicorn.Server):
 
     def __init__(self, server: FastAPI, settings: Settings) -> None:
         check_declared(server)
-        gc.freeze()  # what was loaded stays; to look through it for garbage stopped everybody for 50 ms, now and then
         self._hub: EventHub = server.state.event_hub
         self._wake_hub: WakeHub = server.state.wake_hub
         self._run_watch: RunWatch = server.state.deps.run_watch
@@ -183,7 +195,7 @@ class Server(uvicorn.Server):
                 server,
                 host=settings.host,
                 port=settings.port,
-                http=Connection,
+                http=cast(type[asyncio.Protocol], partial(Connection, strangers=Strangers())),
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -16,7 +16,7 @@ VERSION = "1.0.0"
 EXTENSIONS = "creation,creation-with-upload,expiration,termination,checksum"
 CONTENT_TYPE = "application/offset+octet-stream"
 METADATA = ("filename", "filetype", "title", "description", "category", "fingerprint")
-SHA256_BYTES = 32
+DIGEST_BYTES = {"sha256": 32, "sha1": 20}
 LONGEST_NUMBER = 18  # digits
 
 
@@ -123,19 +123,20 @@ def write_metadata(upload: Upload) -> str:
 
 
 def read_checksum(request: Request) -> bytes | None:
-    """The sha256 that the chunk must have."""
+    """The digest that the chunk must have; its length says by which algorithm."""
     given = request.headers.get("upload-checksum")
     if given is None:
         return None
     algorithm, _, value = given.partition(" ")
-    if algorithm.lower() != "sha256":
-        raise ChecksumUnsupportedError("checksums are taken by sha256 only", fix="send sha256 and base64")
+    length = DIGEST_BYTES.get(algorithm.lower())
+    if length is None:
+        raise ChecksumUnsupportedError(f"checksums are taken by {' or '.join(DIGEST_BYTES)} only")
     try:
         digest = base64.b64decode(value.strip(), validate=True)
     except (ValueError, binascii.Error):
         digest = b""
-    if len(digest) != SHA256_BYTES:
-        raise ChecksumUnsupportedError(fix="send sha256, a blank, and the 32 bytes as base64")
+    if len(digest) != length:
+        raise ChecksumUnsupportedError(fix=f"send {algorithm}, a blank, and the {length} bytes as base64")
     return digest
 
 

@@ -17,6 +17,7 @@ from mediamill.api.errors import problem_of
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.db.connection import LOST
 from mediamill.errors import MediamillError
+from mediamill.settings import Settings
 from mediamill.videos.upload import Upload, Uploads
 
 router = APIRouter(prefix="/api/uploads", tags=["uploads"])
@@ -71,7 +72,7 @@ METADATA = _header(
     required=False,
 )
 CHECKSUM = _header(
-    "Upload-Checksum", "sha256 and base64; a chunk that is different is not kept.", required=False
+    "Upload-Checksum", "sha256 or sha1, and base64; a chunk that is different is not kept.", required=False
 )
 CHUNK = {"content": {tus.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -84,7 +85,7 @@ async def tell_abilities(request: Request) -> Response:
     more = {
         "Tus-Extension": tus.EXTENSIONS,
         "Tus-Max-Size": str(limit),
-        "Tus-Checksum-Algorithm": "sha256",
+        "Tus-Checksum-Algorithm": ",".join(tus.DIGEST_BYTES),
     }
     return Response(status_code=204, headers={**VERSION_HEADERS, **more})
 
@@ -168,12 +169,19 @@ async def _begin(request: Request, body: RequestBody) -> Response:
     if with_chunk and upload.offset == 0:
         upload = await _append(request, upload.id, body, 0)
         with_chunk = False
-    headers = {"Location": f"{router.prefix}/{upload.id}", **tus.headers_of(upload)}
+    headers = {"Location": _address(request, upload.id), **tus.headers_of(upload)}
     answer = Response(status_code=201, headers=headers)
     if not with_chunk:
         return answer
     answer.headers.update(VERSION_HEADERS)
     return Refusal(answer, body)  # the upload was there and has its first chunk: what comes is not needed
+
+
+def _address(request: Request, upload_id: UUID) -> str:
+    """Whole, because clients of tus expect that; by the name of this server that the caller used."""
+    settings: Settings = request.app.state.deps.settings
+    origin = settings.public_url or f"{request.url.scheme}://{request.headers['host']}"
+    return f"{origin}{router.prefix}/{upload_id}"
 
 
 async def _show(request: Request, upload_id: UUID) -> Response:
@@ -202,7 +210,7 @@ async def _append(request: Request, upload_id: UUID, body: RequestBody, offset: 
     desk.make_way(upload_id)
     with desk.sending(upload_id, body):
         return await desk.uploads.append(
-            upload_id, offset, body.pieces(), announced_bytes=announced, sha256=checksum
+            upload_id, offset, body.pieces(), announced_bytes=announced, checksum=checksum
         )
 
 

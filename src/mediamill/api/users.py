@@ -93,6 +93,15 @@ def in_words(given: UserChange) -> str:
     return ", ".join(filter(None, said))
 
 
+@router.delete("/api/users/{name}/second-factor")
+async def reset_second_factor(deps: Wired, name: Name) -> dict[str, str]:
+    """For somebody who lost their phone: no authenticator app, recovery codes or passkeys, and logged out."""
+    tell_subject(f"{name}: reset-second-factor")
+    async with deps.database.transaction() as connection:
+        await users.reset_second_factor(connection, name)
+    return {"name": name}
+
+
 @router.delete("/api/users/{name}")
 async def remove_user(deps: Wired, name: Name) -> dict[str, str]:
     """Gone, with their sessions and the tokens that they made."""

@@ -11,7 +11,6 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from mediamill.access.model import HERE, current_caller
 from mediamill.api.deps import Wired
 from mediamill.api.file_answer import answer_file, answer_text
 from mediamill.media.hls import MASTER
@@ -90,6 +89,4 @@ def attachment(name: str) -> str:
 def _caching(name: str) -> str:
     if name.endswith(".m3u8"):
         return "no-cache"
-    # Behind a login nobody but the one who asked may keep it.
-    whose = "public" if current_caller() is HERE else "private"
-    return f"{whose}, max-age={YEAR_SECONDS}, immutable"
+    return f"private, max-age={YEAR_SECONDS}, immutable"  # nobody but the one who asked may keep it

@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 from mediamill import __version__
 from mediamill.api.deps import Wired
 from mediamill.api.wakes import WakeHub
-from mediamill.api.welcome import while_welcome
+from mediamill.api.welcome import open_stream, while_welcome
 from mediamill.api.worker import WorkerOfKey, worker_of_request
 from mediamill.engine import workers
 from mediamill.engine.alerts import raise_alert
@@ -77,7 +77,7 @@ async def pools(deps: Wired, worker_id: WorkerOfKey) -> dict[str, Any]:
 async def wakes(request: Request, worker_id: WorkerOfKey) -> StreamingResponse:
     """A line when there may be work, when pools were edited, when a command waits. Hints: a claim decides."""
     hub: WakeHub = request.app.state.wake_hub
-    lines = while_welcome(request, hub.listen(worker_id))
+    lines = while_welcome(request, open_stream(request, ("worker", worker_id)), hub.listen(worker_id))
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=STREAM_HEADERS)
 
 

@@ -23,6 +23,7 @@ from mediamill.backup.copying import Progress, StoppedError
 from mediamill.backup.durable import CHUNK_BYTES
 from mediamill.backup.store import queries
 from mediamill.db.connection import connect
+from mediamill.db.passfile import passfile, passfile_environment
 from mediamill.db.postmaster import ENVIRONMENT, binaries
 from mediamill.db.root_user import EmbeddedServerError
 from mediamill.errors import ConflictError, UnavailableError
@@ -174,15 +175,17 @@ def _end_of(seal: str) -> bytes:
 @contextmanager
 def _running(command: list[str], url: str | None = None, session: str = "", **pipes: int) -> Iterator[_Tool]:
     """A program, with the address of the database if it needs one; ended with the block."""
-    address, environment = without_password(url) if url else ("", ENVIRONMENT)
+    address, password = split_password(url or "")
     given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **pipes}
-    with tempfile.TemporaryFile() as complaint:
+    with tempfile.TemporaryFile() as complaint, passfile(password or "") as descriptor:
+        secret = passfile_environment(descriptor) if password else {}
         process = subprocess.Popen(  # noqa: S603 - PostgreSQL's own program, no shell
             [*command, *([f"--dbname={address}"] if url else [])],
             stdin=given["stdin"],
             stdout=given["stdout"],
             stderr=complaint,
-            env={**environment, "PGAPPNAME": session},
+            env={**client_environment(), **secret, "PGAPPNAME": session},
+            pass_fds=[descriptor],
             cwd="/",
         )
         try:
@@ -212,12 +215,15 @@ class _Tool:
         raise ToolFailedError(f"PostgreSQL's {self.name} failed: {said or f'exit status {code}'}")
 
 
-def without_password(url: str) -> tuple[str, dict[str, str]]:
-    """The address for the command line, which everybody on the machine can read, and the environment with the rest."""
+def split_password(url: str) -> tuple[str, str | None]:
+    """The address for the command line, which everybody on the machine can read, and what they must not read."""
     split = urlsplit(url)
     user, _, where = split.netloc.rpartition("@")
     name, _, password = user.partition(":")
     address = urlunsplit(split._replace(netloc=f"{name}@{where}" if name else where))
-    passed = {key: os.environ[key] for key in PASSED if key in os.environ}
-    environment = {**ENVIRONMENT, **passed}
-    return address, {**environment, "PGPASSWORD": unquote(password)} if password else environment
+    return address, unquote(password) or None
+
+
+def client_environment() -> dict[str, str]:
+    """What says how to reach a server, and nothing else of ours."""
+    return {**ENVIRONMENT, **{key: os.environ[key] for key in PASSED if key in os.environ}}

@@ -23,9 +23,21 @@ UNFINISHED = "unfinished-"
 OTHER_BACKUP = "take another backup; `mediamill backup verify` checks one"
 
 # Of the data folder, what belongs to this machine and this moment: the database (which is dumped), sockets, logs, what
-# children and requests have under their hands, and programs that are installed again when they are needed.
+# children and requests have under their hands, programs that are installed again when they are needed, and the key that
+# opens this server to its own user.
 LEFT_OUT = frozenset(
-    {"postgres", "run", "logs", "scratch", "tools", "inputs", "remote_inputs", "cache", "lost+found"}
+    {
+        "postgres",
+        "run",
+        "logs",
+        "scratch",
+        "tools",
+        "inputs",
+        "remote_inputs",
+        "cache",
+        "local_key",
+        "lost+found",
+    }
 )
 LEFT_OUT_PREFIXES = ("postgres.", "restore.", "deletions.")
 # Files are renamed out of these into other folders: seen first, what is moved meanwhile is met here or there.

@@ -12,7 +12,15 @@ import typer
 
 from mediamill.errors import InvalidError
 
-SHORT = {"reply": "reply.by", "prompt": "reply.prompt", "model": "reply.model", "groups": "reply.groups"}
+LIMITS = ("messages_per_day", "media_seconds_per_day", "tokens_per_day")
+SHORT = {
+    "reply": "reply.by",
+    "prompt": "reply.prompt",
+    "model": "reply.model",
+    "access": "access.mode",
+    "groups": "access.groups",
+    **{name: f"access.{name}" for name in LIMITS},
+}
 TEXTS = ("reply.by", "reply.prompt")
 NOTHING = ("", "none", "null")
 LONGEST_TOKEN_FILE = 1_000
@@ -34,15 +42,16 @@ def change_config(before: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
 
 
 def add_options(
-    config: dict[str, Any], networks: Mapping[str, Any], reply: Mapping[str, Any]
+    config: dict[str, Any], networks: Mapping[str, Any], reply: Mapping[str, Any], access: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The configuration with what was said beside it; an option that was not given changes nothing."""
     if networks:
         config["providers"] = dict(networks)
-    given = {key: value for key, value in reply.items() if value is not None}
-    before = config.get("reply", {})
-    if given and isinstance(before, dict):  # else it is refused with the rest, by name
-        config["reply"] = {**before, **given}
+    for part, options in (("reply", reply), ("access", access)):
+        given = {key: value for key, value in options.items() if value is not None}
+        before = config.get(part, {})
+        if given and isinstance(before, dict):  # else it is refused with the rest, by name
+            config[part] = {**before, **given}
     return config
 
 
@@ -64,7 +73,7 @@ def _put(config: dict[str, Any], key: str, text: str) -> None:
 def _value(key: str, text: str) -> Any:
     if key in TEXTS:
         return text
-    if key == "reply.model":
+    if key == "reply.model" or (key.startswith("access.") and text in NOTHING):
         return None if text in NOTHING else text
     try:
         return json.loads(text)

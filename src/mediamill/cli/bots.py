@@ -1,4 +1,4 @@
-"""`mediamill bots`: create, list, show, start, stop, set, delete; conversations and pairing have files of their own."""
+"""`mediamill bots`: create, list, show, start, stop, set, delete. What else they do has files of its own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mediamill.cli import bot_conversations, bot_pairing
+from mediamill.cli import bot_conversations, bot_pairing, bot_senders
 from mediamill.cli.bot_settings import add_options, change_config, read_config, read_token
 from mediamill.cli.options import Json, Yes, confirm, examples
 from mediamill.cli.session import run
-from mediamill.cli.terminal import clock, one_line, plural, print_fields, print_json, print_table, say, styled
+from mediamill.cli.terminal import (
+    clock,
+    one_line,
+    plural,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+    styled,
+    warn,
+)
 
 if TYPE_CHECKING:
     from mediamill.app import App
@@ -25,6 +35,11 @@ app.command("conversations", epilog=bot_conversations.LIST_EXAMPLES)(bot_convers
 app.command("messages", epilog=bot_conversations.MESSAGES_EXAMPLES)(bot_conversations.list_messages)
 app.command("retry", epilog=bot_conversations.RETRY_EXAMPLES)(bot_conversations.retry)
 app.command("qr", epilog=bot_pairing.EXAMPLES)(bot_pairing.show_qr)
+app.command("senders", epilog=bot_senders.LIST_EXAMPLES)(bot_senders.list_senders)
+app.command("pair", epilog=bot_senders.PAIR_EXAMPLES)(bot_senders.pair)
+app.command("allow", epilog=bot_senders.ALLOW_EXAMPLES)(bot_senders.allow)
+app.command("block", epilog=bot_senders.BLOCK_EXAMPLES)(bot_senders.block)
+app.command("revoke", epilog=bot_senders.REVOKE_EXAMPLES)(bot_senders.revoke)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The bot.", show_default=False)]
 
@@ -36,6 +51,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The bot.", show_defau
         "mediamill bots create family --whatsapp --no-start",
         "mediamill bots create shop --telegram --token-file token.txt --reply openai",
         'mediamill bots create helper --whatsapp --reply openai --model llama3 --prompt "Answer briefly."',
+        "mediamill bots create hotline --telegram --open --groups never",
     ),
 )
 def create(
@@ -53,7 +69,16 @@ def create(
     reply: Annotated[Literal["none", "echo", "openai", "pi"], typer.Option(help="Who answers.")] = "none",
     prompt: Annotated[str | None, typer.Option(help="What the one who answers is told first.")] = None,
     model: Annotated[str | None, typer.Option(help="Its model. Unset: MEDIAMILL_TEXT_MODEL.")] = None,
-    groups: Annotated[bool, typer.Option("--groups", help="Answer in groups too.")] = False,
+    open_: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Anybody may talk to it, at your cost. Else: whom you allow, or pair by a code."
+        ),
+    ] = False,
+    groups: Annotated[
+        Literal["mentioned", "always", "never"] | None,
+        typer.Option(help="When it answers in groups; mentioned if not given.", show_default=False),
+    ] = None,
     start: Annotated[bool, typer.Option(help="Start it.")] = True,
     config: Annotated[
         Path | None, typer.Option(help="The configuration as a JSON file instead; - is stdin.")
@@ -64,13 +89,9 @@ def create(
     chosen: dict[str, Any] = {each: {} for each, it in (("whatsapp", whatsapp), ("chat", chat)) if it}
     if telegram or token_file is not None:
         chosen["telegram"] = read_token(token_file)
-    said = {
-        "by": reply if reply != "none" else None,
-        "prompt": prompt,
-        "model": model,
-        "groups": groups or None,
-    }
-    given = add_options(read_config(config) if config is not None else {}, chosen, said)
+    said = {"by": reply if reply != "none" else None, "prompt": prompt, "model": model}
+    access = {"mode": "open" if open_ else None, "groups": groups}
+    given = add_options(read_config(config) if config is not None else {}, chosen, said, access)
 
     async def act(connection: Connection) -> None:
         from mediamill.conversations import bots
@@ -83,6 +104,19 @@ def create(
     how = "created and started" if start else f"created; mediamill bots start {name} starts it"
     pair = f"; pair it: mediamill bots qr {name}" if whatsapp and start else ""
     print_json(bot) if json else say(f"{name} is {how}{pair}")
+    if not json:
+        _say_who_may_talk(bot)
+
+
+def _say_who_may_talk(bot: dict[str, Any]) -> None:
+    from mediamill.conversations.bots import is_open_to_all
+    from mediamill.conversations.model import CHAT
+
+    if is_open_to_all(bot):
+        fix = f"mediamill bots set {bot['id']} access=paired"
+        warn(f"anybody who knows its number or name may talk to it, at your cost; {fix} changes that")
+    elif set(bot["config"]["providers"]) != {CHAT}:
+        say(f"strangers get a code: mediamill bots pair {bot['id']} CODE lets them in", style="dim")
 
 
 @app.command("list", epilog=examples("mediamill bots list"))
@@ -136,14 +170,17 @@ def show(name: Name, json: Json = False) -> None:
 
 
 def _fields(bot: dict[str, Any]) -> dict[str, Any]:
-    reply, limits = bot["config"]["reply"], bot["config"]["limits"]
+    reply, limits, access = (bot["config"][part] for part in ("reply", "limits", "access"))
     fields: dict[str, Any] = {
         "bot": bot["id"],
         "state": styled("running" if bot["running"] else "stopped"),
         "created": clock(bot["created_at"]),
         "conversations": bot["conversations"],
         "media at work": bot["processing"],
-        "answers": reply["by"] + (", in groups too" if reply["groups"] else ""),
+        "answers": reply["by"],
+        "who may talk": "anybody" if access["mode"] == "open" else "whom you allow, or pair by a code",
+        "in groups": {"mentioned": "when mentioned or replied to"}.get(access["groups"], access["groups"]),
+        "limits a day": _day_limits(access),
         "model": reply["model"],
         "prompt": one_line(reply["prompt"], 200) or None,
         "limits": f"{limits['max_messages']} messages, {limits['max_characters']} characters in memory",
@@ -151,6 +188,15 @@ def _fields(bot: dict[str, Any]) -> dict[str, Any]:
     for name in bot["config"]["providers"]:
         fields[name] = _status(name, bot)
     return fields
+
+
+def _day_limits(access: dict[str, Any]) -> str:
+    names = ("messages_per_day", "media_seconds_per_day", "tokens_per_day")
+    words = ("messages", "seconds of media", "tokens")
+    shown = {None: "the server's number of", 0: "any number of"}
+    return ", ".join(
+        f"{shown.get(access[name], access[name])} {word}" for name, word in zip(names, words, strict=True)
+    )
 
 
 def _status(name: str, bot: dict[str, Any]) -> str:
@@ -193,7 +239,9 @@ def stop(name: Name, json: Json = False) -> None:
 @app.command(
     "set",
     epilog=examples(
-        "mediamill bots set demo reply=openai model=llama3 groups=true",
+        "mediamill bots set demo reply=openai model=llama3",
+        "mediamill bots set shop access=paired groups=never",
+        "mediamill bots set shop messages_per_day=50 media_seconds_per_day=600 tokens_per_day=none",
         'mediamill bots set demo prompt="You are a patient librarian."',
         "mediamill bots set demo providers.whatsapp={} limits.max_messages=500",
     ),
@@ -204,7 +252,8 @@ def set_(
         list[str],
         typer.Argument(
             metavar="KEY=VALUE…",
-            help="reply, prompt, model, groups, providers.NAME={} (none takes it off), limits.….",
+            help="reply, prompt, model, access, groups, messages_per_day, media_seconds_per_day, tokens_per_day (0: no "
+            "limit, none: the server's), providers.NAME={} (none takes it off), limits.….",
             show_default=False,
         ),
     ],

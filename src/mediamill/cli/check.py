@@ -68,6 +68,7 @@ async def find_all() -> list[Finding]:
         *redis,
         *await find_bucket_faults(settings),
         *find_server_faults(settings),
+        *await find_sign_on_faults(settings),
         *find_alert_faults(settings),
         *find_trace_faults(settings),
         *find_model_faults(settings),
@@ -105,6 +106,23 @@ async def find_redis_faults(settings: Settings) -> list[Finding]:
     except Exception as error:
         return [Finding("fault", "redis", fault.message, fault.fix) for fault in explain(error)]
     return [Finding("ok", "redis", f"{facts['version']}, for the queue mode {settings.queue_mode}")]
+
+
+async def find_sign_on_faults(settings: Settings) -> list[Finding]:
+    """Can anybody log in by single sign-on, if it is set up?"""
+    from mediamill.access.single_sign_on import SignOnConfig, SingleSignOn
+    from mediamill.cli.findings import Finding, find_sign_on_gaps
+    from mediamill.errors import MediamillError
+
+    gaps = find_sign_on_gaps(settings)
+    config = SignOnConfig.of(settings)
+    if gaps or config is None:
+        return gaps
+    try:
+        await SingleSignOn(config).discover()
+    except MediamillError as error:
+        return [Finding("fault", "single sign-on", error.message, error.fix)]
+    return [Finding("ok", "single sign-on", f"{config.issuer} answers")]
 
 
 async def find_bucket_faults(settings: Settings) -> list[Finding]:

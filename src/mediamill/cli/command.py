@@ -6,96 +6,82 @@ import logging
 import os
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from mediamill import __version__, logs
-from mediamill.cli import (
-    alerts,
-    asset,
-    audit,
-    backup,
-    bots,
-    chaos,
-    chat,
-    check,
-    config,
-    dead,
-    doctor,
-    events,
-    fuzz,
-    intake,
-    jobs,
-    library,
-    mcp,
-    message,
-    models,
-    owners,
-    pools,
-    process,
-    runs,
-    scan,
-    search,
-    storage,
-    tokens,
-    trash,
-    up,
-    users,
-    version,
-    videos,
-    worker,
-    workers,
-)
 from mediamill.cli.auditing import note_arguments
 
 log = logging.getLogger("mediamill.cli")
 
 TRUE = ("1", "true", "yes", "on")
+READER_LEFT = 141  # `| head` has read enough: the code of a program that SIGPIPE ended, as shells report it
 
 
-def build_app() -> typer.Typer:
-    """The whole command."""
+# Where each command, or group of commands, is defined; in the order of `mediamill --help`. A module is imported when
+# its command is run: importing and reading all of them takes longer than most commands do.
+COMMANDS = {
+    "up": "up:up",
+    "open": "open:open_pages",
+    "chat": "chat:chat",
+    "message": "message:message",
+    "process": "process:process",
+    "scan": "scan:scan",
+    "search": "search:search",
+    "mcp": "mcp:mcp",
+    "worker": "worker:worker",
+    "chaos": "chaos:chaos",
+    "fuzz": "fuzz:fuzz",
+    "sandbox": "sandbox:sandbox",
+    "bots": "bots:app",
+    "videos": "videos:app",
+    "library": "library:app",
+    "asset": "asset:app",
+    "trash": "trash:app",
+    "intake": "intake:app",
+    "runs": "runs:app",
+    "jobs": "jobs:app",
+    "dead": "dead:app",
+    "workers": "workers:app",
+    "pools": "pools:app",
+    "alerts": "alerts:app",
+    "owners": "owners:app",
+    "config": "config:app",
+    "users": "users:app",
+    "tokens": "tokens:app",
+    "audit": "audit:audit",
+    "models": "models:app",
+    "storage": "storage:app",
+    "backup": "backup:app",
+    "restore": "backup:restore",
+    "events": "events:follow",
+    "check": "check:check",
+    "doctor": "doctor:doctor",
+    "version": "version:show_version",
+}
+
+
+def build_app(only: str | None = None) -> typer.Typer:
+    """The whole command, or what one of its commands needs."""
     app = typer.Typer(
         name="mediamill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback(context_settings={"max_content_width": 100})(_root)
-    app.command("up", epilog=up.EXAMPLES)(up.up)
-    app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
-    app.command("message", epilog=message.EXAMPLES)(message.message)
-    app.command("process", epilog=process.EXAMPLES)(process.process)
-    app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
-    app.command("search", epilog=search.EXAMPLES)(search.search)
-    app.command("mcp", epilog=mcp.EXAMPLES)(mcp.mcp)
-    app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
-    app.command("chaos", epilog=chaos.EXAMPLES)(chaos.chaos)
-    app.command("fuzz", epilog=fuzz.EXAMPLES)(fuzz.fuzz)
-    app.add_typer(bots.app, name="bots")
-    app.add_typer(videos.app, name="videos")
-    app.add_typer(library.app, name="library")
-    app.add_typer(asset.app, name="asset")
-    app.add_typer(trash.app, name="trash")
-    app.add_typer(intake.app, name="intake")
-    app.add_typer(runs.app, name="runs")
-    app.add_typer(jobs.app, name="jobs")
-    app.add_typer(dead.app, name="dead")
-    app.add_typer(workers.app, name="workers")
-    app.add_typer(pools.app, name="pools")
-    app.add_typer(alerts.app, name="alerts")
-    app.add_typer(owners.app, name="owners")
-    app.add_typer(config.app, name="config")
-    app.add_typer(users.app, name="users")
-    app.add_typer(tokens.app, name="tokens")
-    app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
-    app.add_typer(models.app, name="models")
-    app.add_typer(storage.app, name="storage")
-    app.add_typer(backup.app, name="backup")
-    app.command("restore", epilog=backup.RESTORE_EXAMPLES)(backup.restore)
-    app.command("events", epilog=events.EXAMPLES)(events.follow)
-    app.command("check", epilog=check.EXAMPLES)(check.check)
-    app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-    app.command("version", epilog=version.EXAMPLES)(version.show_version)
+    for name in (only,) if only else COMMANDS:
+        _add_command(app, name)
     return app
+
+
+def _add_command(app: typer.Typer, name: str) -> None:
+    place, _, attribute = COMMANDS[name].partition(":")
+    module = import_module(f"mediamill.cli.{place}")
+    command = getattr(module, attribute)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name, epilog=module.RESTORE_EXAMPLES if name == "restore" else module.EXAMPLES)(command)
 
 
 def _root(
@@ -124,20 +110,31 @@ def _print_version(wanted: bool) -> None:
 
 
 @cache
-def _read_commands() -> Any:
-    """Reading what all of them take is longer work than most of them do: once is enough for many command lines."""
-    return typer.main.get_command(build_app())
+def _read_commands(only: str | None) -> Any:
+    return typer.main.get_command(build_app(only))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; the exit code. Errors are told on stderr."""
+    """Run one command line; return its exit code. Errors are reported on stderr."""
     note_arguments(arguments)
     try:
-        code = _read_commands()(arguments, prog_name="mediamill", standalone_mode=False)
-        sys.stdout.flush()
+        return _run(arguments)
+    finally:
+        _empty_buffers()
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        named = arguments[0] if arguments and arguments[0] in COMMANDS else None
+        code = _read_commands(named)(arguments, prog_name="mediamill", standalone_mode=False)
+        sys.stdout.flush()  # here, where a full disk is still reported and a closed pipe still ends quietly
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        return _leave_quietly()
+        return READER_LEFT
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer and Rich both turn a closed pipe into code 1
+            return READER_LEFT
+        raise
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except typer.TyperException as error:
@@ -149,11 +146,15 @@ def run(arguments: list[str]) -> int:
         return 1
 
 
-def _leave_quietly() -> int:
-    """Whoever read our output has gone (`| head`); nothing more can be said, and nothing is wrong."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return 0
+def _empty_buffers() -> None:
+    """Drop what cannot be written: the interpreter would try again at exit, complain, and change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _tell_usage(error: Any) -> int:

@@ -53,6 +53,7 @@ def doctor(json: Json = False) -> None:
 
 async def _examine() -> dict[str, Any]:
     from mediamill.settings import Settings
+    from mediamill.worker.confine import describe_confinement, find_gaps
 
     settings = Settings()
     database = await _look_at_database(settings)
@@ -64,17 +65,12 @@ async def _examine() -> dict[str, Any]:
         "redis": await _look_at_redis(settings),
         "bucket": await _look_at_bucket(settings),
         "tools": {name: find_tool(name, option) for name, option in TOOLS.items()},
-        "children": _children(),
+        "children": describe_confinement(),
+        "confinement_gaps": find_gaps(),
         "models": _installed_models(settings),
         "plugins": _plugins(settings),
     }
     return {**facts, "warnings": [asdict(symptom) for symptom in find_symptoms(facts)]}
-
-
-def _children() -> str:
-    from mediamill.worker.confine import told
-
-    return told()
 
 
 def _installed_models(settings: Settings) -> list[str]:

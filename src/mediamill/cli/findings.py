@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from mediamill.access.places import is_loopback
 from mediamill.backup.marker import RestoreUnfinishedError, check_whole
 from mediamill.cli.faults import PREFIX, Fault
 from mediamill.cli.terminal import size
@@ -74,7 +74,9 @@ def read_settings() -> tuple[Settings, list[Finding]]:
     except ValidationError as error:
         bad = {str(each["loc"][0]) for each in error.errors() if each["loc"]}
         faults = [_fault("settings", fault) for fault in settings_faults(error)]
-        return Settings(**{name: Settings.model_fields[name].default for name in bad}), faults
+        defaults = {name: Settings.model_fields[name].default for name in bad}
+        # Nobody chose the default port: that another program has it is no fault of this configuration.
+        return Settings(**defaults | ({"port": 0} if "port" in bad else {})), faults
 
 
 def _fault(about: str, fault: Fault) -> Finding:
@@ -110,29 +112,24 @@ def find_folder_faults(folder: Path) -> list[Finding]:
     return [Finding("ok", about, said)]
 
 
-def is_loopback(host: str) -> bool:
-    """Does this address reach only this machine?"""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def find_server_faults(settings: Settings) -> list[Finding]:
     """Who may reach the server, and is its port to be had?"""
     findings = []
     if not is_loopback(settings.host) and settings.admin_secret is None:
-        fix = f"set {PREFIX}ADMIN_SECRET, or leave {PREFIX}HOST at 127.0.0.1"
+        fix = f"set {PREFIX}ADMIN_SECRET to what `openssl rand -hex 32` prints, or leave {PREFIX}HOST at 127.0.0.1"
         message = f"the server would listen on {settings.host} without an admin secret"
         findings.append(Finding("fault", "server", message, fix))
-    elif settings.admin_secret is not None and len(settings.admin_secret.get_secret_value()) < SHORT_SECRET:
-        message = f"the admin secret has less than {SHORT_SECRET} characters: it may be guessed"
-        findings.append(
-            Finding("note", "server", message, f"set {PREFIX}ADMIN_SECRET to `openssl rand -hex 32`")
-        )
+    elif settings.admin_secret is not None and _is_weak(settings.admin_secret.get_secret_value()):
+        message = f"the admin secret is easy to guess, or has fewer than {SHORT_SECRET} characters"
+        fix = f"set {PREFIX}ADMIN_SECRET to what `openssl rand -hex 32` prints"
+        findings.append(Finding("fault", "server", message, fix))
     return [*findings, _find_port(settings.host, settings.port)]
+
+
+def _is_weak(secret: str) -> bool:
+    from mediamill.access.passwords import is_guessable
+
+    return len(secret) < SHORT_SECRET or is_guessable(secret)
 
 
 def _find_port(host: str, port: int) -> Finding:
@@ -165,6 +162,29 @@ def is_mediamill(host: str, port: int) -> bool:
         return "pending_jobs" in json.loads(body)
     except (ValueError, TypeError):
         return False
+
+
+def find_sign_on_gaps(settings: Settings) -> list[Finding]:
+    """What single sign-on needs and is not set."""
+    about = "single sign-on"
+    if settings.oidc_issuer is None:
+        left = [name for name in ("oidc_client_id", "oidc_client_secret") if getattr(settings, name)]
+        fix = f"set {PREFIX}OIDC_ISSUER, or unset the others"
+        message = f"{PREFIX}OIDC_ISSUER is not set, but {', '.join(PREFIX + name.upper() for name in left)}"
+        return [Finding("fault", about, message, fix)] if left else []
+    findings = []
+    if settings.oidc_client_id is None:
+        fix = f"set {PREFIX}OIDC_CLIENT_ID to the id that the provider gave us"
+        findings.append(Finding("fault", about, f"{PREFIX}OIDC_CLIENT_ID is not set", fix))
+    if not settings.oidc_admins and not settings.oidc_users:
+        fix = f"name groups or e-mail addresses in {PREFIX}OIDC_ADMINS or {PREFIX}OIDC_USERS"
+        findings.append(Finding("fault", about, "nobody may log in by it", fix))
+    if "openid" not in settings.oidc_scopes.split():
+        findings.append(Finding("fault", about, f"{PREFIX}OIDC_SCOPES lacks openid", "add it"))
+    if settings.public_url is None and not is_loopback(settings.host):
+        fix = f"set {PREFIX}PUBLIC_URL to the address in the browser (https://mill.example)"
+        findings.append(Finding("fault", about, "the provider cannot send browsers back", fix))
+    return findings
 
 
 def find_alert_faults(settings: Settings) -> list[Finding]:
@@ -237,7 +257,9 @@ def find_plugin_faults(settings: Settings) -> list[Finding]:
 
 
 def find_bot_faults(bots: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Bots that should run and whose chat networks are not connected."""
+    """Bots that should run and whose chat networks are not connected, and those that anybody may talk to."""
+    from mediamill.conversations.bots import is_open_to_all
+
     findings = []
     for bot in bots:
         states = {name: bot["status"].get(name, {}).get("state") for name in bot["config"]["providers"]}
@@ -252,6 +274,9 @@ def find_bot_faults(bots: Sequence[Mapping[str, Any]]) -> list[Finding]:
                 else "mediamill up runs it; mediamill bots show says more"
             )
             findings.append(Finding("note", "bots", f"{bot['id']}: {', '.join(down)}", fix))
+        if is_open_to_all(bot):
+            what = f"{bot['id']}: anybody who knows its number or name may talk to it, at your cost"
+            findings.append(Finding("note", "bots", what, f"mediamill bots set {bot['id']} access=paired"))
     told = [f"{bot['id']} ({'running' if bot['running'] else 'stopped'})" for bot in bots]
     return findings or ([Finding("ok", "bots", ", ".join(told))] if told else [])
 

@@ -73,4 +73,4 @@ def _look(path: Path) -> tuple[str, int]:
 def _unreadable(path: Path, error: OSError) -> ImageUnreadableError:
     if error.errno == errno.ENOENT:
         return ImageUnreadableError(f"there is no file {path}")
-    return ImageUnreadableError(f"cannot read {path}: {error.strerror or 'it is not a regular file'}")
+    return ImageUnreadableError(f"cannot read {path}: {error.strerror}")

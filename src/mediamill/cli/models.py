@@ -173,13 +173,12 @@ def _chosen(names: list[str] | None, every: bool) -> list[Model]:
 
 def _chosen_from_hub(settings: Settings, names: list[str] | None) -> dict[str, HubModel]:
     from mediamill.processors.models import hub_embedder, hub_speech
+    from mediamill.processors.models.fetch_hub import chosen_hub_models
 
     if names:
         known = {model.name: model for model in (*hub_speech.KNOWN, *hub_embedder.KNOWN)}
         return {name: known[name] for name in names if name in known}
-    used = [hub_speech.chosen_model(settings)] if settings.speech == "hub" else []
-    used += [hub_embedder.chosen_model(settings)] if settings.embedding == "hub" else []
-    return {model.name: model for model in used}
+    return {model.name: model for model in chosen_hub_models(settings)}
 
 
 def _fetch_from_hub(model: HubModel, folder: Path, *, quiet: bool) -> str:

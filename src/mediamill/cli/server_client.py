@@ -49,13 +49,19 @@ async def connected(settings: Settings) -> AsyncIterator[ServerClient]:
     """A client; NoServerError if nobody is there."""
     import httpx
 
+    from mediamill.client.wire import LocalPass
+
     headers = {}
     secret = settings.token or settings.admin_secret
     if secret is not None:
         headers["Authorization"] = f"Bearer {secret.get_secret_value()}"
     timeout = httpx.Timeout(60, connect=5)
     async with httpx.AsyncClient(
-        base_url=server_url(settings), headers=headers, timeout=timeout, trust_env=False
+        base_url=server_url(settings),
+        headers=headers,
+        auth=LocalPass(settings.data_folder),
+        timeout=timeout,
+        trust_env=False,
     ) as http:
         yield ServerClient(http)
 

@@ -30,11 +30,18 @@ class Symptom:
 def find_symptoms(facts: dict[str, Any]) -> list[Symptom]:
     """All of them."""
     database = facts["database"]
-    found = [*_disk(facts["disk"])]
+    found = [*_disk(facts["disk"]), *_children(facts["confinement_gaps"])]
     if database["exists"] and "error" not in database:
         found += [*_transaction(database), *_clock(database), *_connections(database)]
         found += [*_sweeps(database), *_alerts(database)]
     return found
+
+
+def _children(gaps: list[str]) -> Iterator[Symptom]:
+    for gap in gaps:
+        yield Symptom(
+            "children", gap, "use Linux 6.12 or newer with Landlock; `mediamill sandbox` lists what is open"
+        )
 
 
 def _transaction(database: dict[str, Any]) -> Iterator[Symptom]:

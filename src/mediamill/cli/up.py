@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import math
+import shlex
+import shutil
 import signal
 import socket
+import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from mediamill.cli.open import make_link, show
 from mediamill.cli.options import examples
 from mediamill.cli.server_client import server_url
 from mediamill.cli.terminal import say
 from mediamill.errors import ConflictError
+from mediamill.local_key import DATA_FOLDER
 from mediamill.logs import is_json, name_process, tell
 
 if TYPE_CHECKING:
@@ -31,7 +38,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mediamill.cli")
 
-EXAMPLES = examples("mediamill up", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up")
+EXAMPLES = examples(
+    "mediamill up", "mediamill up --open", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up"
+)
 
 
 class PortTakenError(ConflictError):
@@ -45,6 +54,9 @@ def up(
         int | None,
         typer.Option(min=0, max=64, help="Local worker processes. Default: MEDIAMILL_WORKER_PROCESSES."),
     ] = None,
+    open_pages: Annotated[
+        bool, typer.Option("--open", help="Open the pages in a browser as soon as they are there.")
+    ] = False,
 ) -> None:
     """Start everything here: the page and the API, the embedded database, and workers.
 
@@ -54,6 +66,7 @@ def up(
 
     from mediamill.cli.tracing import traced
     from mediamill.engine.flight_log import install
+    from mediamill.files import keep_private
     from mediamill.settings import Settings
 
     settings = Settings()
@@ -63,11 +76,12 @@ def up(
         return
     install(settings.log_level, form=settings.log_format)
     name_process(process="server")
+    keep_private(settings.data_folder)
     with traced("mediamill-server", settings.traces_url):
-        uvloop.run(_up(settings))
+        uvloop.run(_up(settings, open_pages))
 
 
-async def _up(settings: Settings) -> None:
+async def _up(settings: Settings, open_pages: bool) -> None:
     from mediamill.app import make_keeper, make_run_keeper, open_app, until_there
     from mediamill.engine.recovery.sweep import note_server_start, recover_at_start
     from mediamill.libraries.retag import note_models
@@ -85,7 +99,11 @@ async def _up(settings: Settings) -> None:
             keeper = make_keeper(app)
             vectors = QueryVectors(settings.data_folder)
             await vectors.start()
-            server, supervisor = _make_server(app, keeper, vectors), Supervisor(settings.worker_processes)
+            server = _make_server(app, keeper, vectors)
+            supervisor = Supervisor(
+                settings.worker_processes,
+                more=f"{settings.worker_environment},{settings.sandbox_environment}",
+            )
             tasks = [
                 asyncio.create_task(work)
                 for work in (*_background(app), keeper.run(), make_run_keeper(app).run())
@@ -97,6 +115,8 @@ async def _up(settings: Settings) -> None:
                 if not serving.done():
                     supervisor.start()
                     _greet(server, settings)
+                    if open_pages:
+                        show(make_link(settings))
                     await _until_told_to_stop(supervisor, [serving, *tasks])
             finally:
                 await supervisor.stop()
@@ -206,6 +226,8 @@ def _make_server(app: App, keeper: BotKeeper, vectors: QueryVectors) -> Server:
     add_bridge_door(api, keeper, app.settings)
     add_webhook_door(api, keeper)
     server = Server(api, app.settings)
+    # All that is loaded now stays as long as the process: looking through it for garbage stopped everybody for 50 ms.
+    gc.freeze()
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
     return server
 
@@ -240,10 +262,27 @@ def _greet(server: Server, settings: Settings) -> None:
         tell(log, "server_up", url=server.url, workers=count)
         return
     say(f"mediamill is up: {server.url}")
+    if sys.stdout.isatty():  # what goes to a file or a journal may be read by others
+        say(f"  open it, once: {make_link(settings)}")
     say(
         f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it"
     )
-    say("  try it: mediamill chat, or mediamill process FILE")
+    if names := _to_export(settings):
+        say(f"  in another terminal: export {names}")
+    say("  try it: mediamill open (the pages), mediamill chat, mediamill process FILE")
+
+
+def _to_export(settings: Settings) -> str:
+    """What a shell must know to find this program and this server."""
+    program, names = Path(sys.executable).with_name("mediamill"), []
+    found = shutil.which("mediamill")
+    if program.exists() and not (found and program.samefile(found)):
+        names.append(f'PATH={shlex.quote(str(program.parent))}:"$PATH"')
+    if settings.data_folder != DATA_FOLDER.expanduser():
+        names.append(f"MEDIAMILL_DATA={shlex.quote(str(settings.data_folder))}")
+    if settings.port != type(settings).model_fields["port"].default:
+        names.append(f"MEDIAMILL_PORT={settings.port}")
+    return " ".join(names)
 
 
 def _already_up(settings: Settings) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Who may log in, and what they may do.")
 
-COLUMNS = ("~name", "scopes", "state", ">sessions", ">tokens", ">seen ago", ">password ago")
+COLUMNS = ("~name", "scopes", "state", "second factor", ">sessions", ">tokens", ">seen ago", ">password ago")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.", show_default=False)]
 Scopes = Annotated[
     list[Scope] | None,
@@ -58,10 +58,11 @@ def _row(user: dict[str, Any]) -> list[Any]:
         user["name"],
         ", ".join(in_order(user["scopes"])),
         styled("disabled" if user["disabled_at"] else "active"),
+        "on" if user["second_factor"] else "off",
         user["sessions"],
         user["tokens"],
         ago(user["seen_at"]) or "never",
-        ago(user["password_at"]),
+        ago(user["password_at"]) or "none",
     ]
 
 
@@ -135,6 +136,14 @@ def enable_user(name: Name, json: Json = False) -> None:
     from mediamill.access.users import enable_user as act
 
     _change(name, act, "is enabled", json)
+
+
+@app.command("reset-second-factor", epilog=examples("mediamill users reset-second-factor ann"))
+def reset_second_factor(name: Name, json: Json = False) -> None:
+    """Remove a user's authenticator app, recovery codes and passkeys, and log them out: for a lost phone."""
+    from mediamill.access.users import reset_second_factor as act
+
+    _change(name, act, "logs in with the password alone, and is logged out everywhere", json)
 
 
 @app.command("remove", epilog=examples("mediamill users remove ann", "mediamill users remove ann --yes"))

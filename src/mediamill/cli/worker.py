@@ -67,14 +67,18 @@ def worker(
 
     from mediamill.cli.tracing import traced
     from mediamill.engine.flight_log import install
+    from mediamill.files import keep_private
     from mediamill.logs import name_process
     from mediamill.settings import Settings
+    from mediamill.worker.handover import take_handover
     from mediamill.worker.supervisor import follow_supervisor
 
+    take_handover()
     given = {"server": server, "worker_key": SecretStr(key) if key else None, "worker_name": name}
     settings = Settings().model_copy(update={each: value for each, value in given.items() if value})
     flight = install(settings.log_level, form=settings.log_format)
     name_process(process="worker")
+    keep_private(settings.data_folder)
     flight.most, flight.keep_days = settings.flight_dumps, settings.flight_dumps_keep_days
     follow_supervisor()  # it may die while we wait for the database
     plan = _plan(settings, pools, gpu)

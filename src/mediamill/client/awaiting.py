@@ -53,7 +53,10 @@ class AsyncClient:
     def __init__(
         self, url: str = wire.URL, token: str | None = None, *, timeout: float = 60, patience: float = 30
     ) -> None:
-        """`timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all."""
+        """The user who runs the server needs no token here: the key in its data folder (`MEDIAMILL_DATA`) is enough.
+
+        `timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all.
+        """
         self._http = httpx.AsyncClient(**wire.options(url, token, timeout))
         self._plans = Plans(url.rstrip("/"), patience)
 

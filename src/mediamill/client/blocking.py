@@ -45,7 +45,7 @@ class Client:
 
     The answer as it comes:
 
-    >>> client = Client(url, token="only needed beyond loopback")
+    >>> client = Client(url, token="only needed from another machine or user")
     >>> run = client.send_message("holiday", "Look again, please.")
     >>> for event in client.stream(run.run_id):
     ...     if isinstance(event, TextPiece):
@@ -57,7 +57,10 @@ class Client:
     def __init__(
         self, url: str = wire.URL, token: str | None = None, *, timeout: float = 60, patience: float = 30
     ) -> None:
-        """`timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all."""
+        """The user who runs the server needs no token here: the key in its data folder (`MEDIAMILL_DATA`) is enough.
+
+        `timeout`: seconds that the server may be silent; `patience`: how many seconds to try again in all.
+        """
         self._http = httpx.Client(**wire.options(url, token, timeout))
         self._plans = Plans(url.rstrip("/"), patience)
 

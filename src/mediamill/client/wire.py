@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from mediamill.client.plans import STREAM, Answer, Ask, Listen, Lost
+from mediamill.local_key import DATA_FOLDER, find_local_key, sign_pass
 
 URL = "http://127.0.0.1:8420"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 90.0  # on a stream of events the server says something every 30
 LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
 REFUSED = ("refused", "All connection attempts failed")
+
+
+class LocalPass(httpx.Auth):
+    """Shows a server of this machine that its own user asks: each request has a pass, signed with the server's key."""
+
+    def __init__(self, data_folder: Path | None = None) -> None:
+        self._folder = data_folder or Path(os.environ.get("MEDIAMILL_DATA") or DATA_FOLDER).expanduser()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Without a key that this user may read, the request goes as it is."""
+        key = find_local_key(self._folder)
+        if key is not None and "Authorization" not in request.headers:
+            request.headers["Authorization"] = f"Bearer {sign_pass(key)}"
+        yield request
 
 
 def options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
@@ -20,6 +39,7 @@ def options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
     return {
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
+        "auth": LocalPass() if not token and httpx.URL(url).host in LOOPBACK else None,
         "timeout": httpx.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
         "trust_env": False,  # a proxy that the environment names does not reach this machine's own server
     }

@@ -9,7 +9,7 @@ from mediamill.agents.choose import Agents
 from mediamill.agents.contract import Turn as Said
 from mediamill.agents.contract import answer_text
 from mediamill.conversations.bots import ReplyConfig
-from mediamill.conversations.reply import Answerer, EchoAnswerer, Turn
+from mediamill.conversations.reply import Answer, Answerer, EchoAnswerer, Turn
 
 
 class Answerers:
@@ -35,10 +35,12 @@ class _AgentAnswerer:
     def __init__(self, agents: Agents, config: ReplyConfig) -> None:
         self._agents, self._config = agents, config
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> Answer:
         """See Answerer."""
         del message_id
         agent = self._agents.get(self._config.by, self._config.model)
         pairs = ((Said("user", turn.told), Said("assistant", turn.answer)) for turn in history)
         session = agent.session(thread, list(chain.from_iterable(pairs)), self._config.prompt)
-        return await answer_text(session.prompt(told))
+        before = session.tokens
+        text = await answer_text(session.prompt(told))
+        return Answer(text, session.tokens - before)

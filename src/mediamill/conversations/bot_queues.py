@@ -15,7 +15,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from mediamill.conversations.access import Gate, LimitReachedError, declared_seconds
+from mediamill.conversations.insist import UncertainError
 from mediamill.conversations.model import (
+    BOT,
+    OUTGOING,
     BadGuidError,
     Group,
     Limits,
@@ -67,12 +71,6 @@ class IdTakenError(RetryLaterError):
     code = "id_taken"
 
 
-class UncertainError(UnavailableError):
-    """The database does not answer; whether it has taken the message will turn out."""
-
-    code = "database_down"
-
-
 class QueuesClosedError(UnavailableError):
     """The bot is being stopped; nothing more is taken in."""
 
@@ -88,10 +86,11 @@ class BotQueuesManager:
         provider_name: str,
         records: Records,
         limits: Limits = Limits(),  # noqa: B008  (frozen)
+        gate: Gate | None = None,
     ) -> None:
         self.bot_id = bot_id
         self.provider_name = provider_name
-        self._records, self._limits = records, limits
+        self._records, self._limits, self._gate = records, limits, gate
         self._callbacks: list[Callback] = []
         self._queues: dict[str, CorrespondentQueue] = {}
         # A door is there as long as somebody stands in it or before it.
@@ -117,11 +116,13 @@ class BotQueuesManager:
         mime_type: str | None = None,
         original_filename: str | None = None,
         media_metadata: Mapping[str, Any] | None = None,
+        *,
+        addressed: bool = True,
     ) -> Message | None:
-        """Take a message in; it is kept for good when this returns. None: it came before.
+        """Take a message in; it is kept for good when this returns. None: it came before, or may not come in.
 
         With media_processing_id and mime_type it is a media message: a placeholder and a job. Whether the file is
-        there is for the processor to say.
+        there is for the processor to say. `addressed`: in a group, the bot is mentioned or replied to.
         """
         if self._closed:
             raise QueuesClosedError(fix="send it again")
@@ -139,10 +140,32 @@ class BotQueuesManager:
         }
         # In a task of its own: a caller that goes away must not leave memory and database apart.
         said = (content, sender, source)
-        adding = asyncio.create_task(self._add(clean_text(correspondent_id), said, facts, media))
+        adding = asyncio.create_task(self._add(clean_text(correspondent_id), said, facts, media, addressed))
         self._adding.add(adding)
         adding.add_done_callback(self._adding.discard)
         return await asyncio.shield(adding)
+
+    async def _admits(
+        self,
+        correspondent_id: str,
+        said: tuple[str, Sender, str],
+        facts: Mapping[str, Any],
+        media: Media | None,
+        addressed: bool,
+    ) -> bool:
+        _, sender, source = said
+        if self._gate is None or source == BOT:
+            return True
+        if source == OUTGOING:
+            return await self._gate.admit_own(correspondent_id, facts["group"])
+        return await self._gate.admit(
+            correspondent_id,
+            sender,
+            facts["group"],
+            provider_message_id=facts["provider_message_id"],
+            addressed=addressed,
+            media_seconds=declared_seconds(media.metadata) if media is not None else 0.0,
+        )
 
     async def close(self) -> None:
         """Nothing more comes in: what was recorded after the last look at the records would be seen by nobody."""
@@ -151,10 +174,17 @@ class BotQueuesManager:
             await asyncio.wait(set(self._adding))
 
     async def _add(
-        self, correspondent_id: str, said: tuple[str, Sender, str], facts: dict[str, Any], media: Media | None
+        self,
+        correspondent_id: str,
+        said: tuple[str, Sender, str],
+        facts: dict[str, Any],
+        media: Media | None,
+        addressed: bool,
     ) -> Message | None:
         # One at a time per correspondent: ids and places in the queue go together.
         async with self._door(correspondent_id):
+            if not await self._admits(correspondent_id, said, facts, media, addressed):
+                return None
             queue = await self._open(correspondent_id)
             waiting = queue.awaited(media.guid) if media is not None else None
             if waiting is not None:
@@ -169,7 +199,7 @@ class BotQueuesManager:
             except BaseException as error:
                 if media is not None:
                     queue.remove_placeholder(media.guid)
-                if isinstance(error, DuplicateError):
+                if isinstance(error, DuplicateError | LimitReachedError):
                     return None
                 if isinstance(error, UncertainError):
                     key = (correspondent_id, facts["provider_message_id"])

@@ -11,7 +11,7 @@ from asyncpg import Record
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from mediamill.conversations.findable import forget_findable
-from mediamill.conversations.model import Limits, owner_of
+from mediamill.conversations.model import CHAT, Limits, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
 from mediamill.engine.hold import forget_owner, hold_owner
@@ -20,6 +20,7 @@ from mediamill.errors import ConflictError, InvalidError, NotFoundError
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 SECRETS = ("token",)  # in a provider's part of the configuration: taken, and shown to nobody
 HIDDEN = "********"
+LARGEST_LIMIT = 1_000_000_000
 
 
 class UnknownBotError(NotFoundError):
@@ -54,7 +55,19 @@ class ReplyConfig(_Strict):
     by: Literal["none", "echo", "openai", "pi"] = "none"
     prompt: str = Field(default="", max_length=20_000)
     model: str | None = None
-    groups: bool = False
+
+
+class AccessConfig(_Strict):
+    """Who may talk to the bot, when it answers in groups, and how much anybody may use in a day.
+
+    A limit of 0 is none; None is the server's. Logged-in users of the chat in the browser are not affected.
+    """
+
+    mode: Literal["paired", "open"] = "paired"
+    groups: Literal["mentioned", "always", "never"] = "mentioned"
+    messages_per_day: int | None = Field(default=None, ge=0, le=LARGEST_LIMIT)
+    media_seconds_per_day: int | None = Field(default=None, ge=0, le=LARGEST_LIMIT)
+    tokens_per_day: int | None = Field(default=None, ge=0, le=LARGEST_LIMIT)
 
 
 class LimitsConfig(_Strict):
@@ -70,6 +83,7 @@ class BotConfig(_Strict):
 
     providers: dict[str, dict[str, JsonValue]] = Field(default={"chat": {}})
     reply: ReplyConfig = ReplyConfig()
+    access: AccessConfig = AccessConfig()
     limits: LimitsConfig = LimitsConfig()
 
     @property
@@ -130,6 +144,12 @@ async def delete_bot(connection: Connection, bot_id: str) -> None:
     await forget_findable(connection, bot_id)
 
 
+def is_open_to_all(bot: Mapping[str, Any]) -> bool:
+    """May anybody who knows its number or name talk to it? The chat in the browser asks for a login."""
+    config = BotConfig.model_validate(bot["config"])
+    return config.access.mode == "open" and set(config.providers) != {CHAT}
+
+
 async def list_bots(connection: Connection) -> list[dict[str, Any]]:
     """All of them, with what their providers say."""
     return [_plain(row) for row in await queries.list_bots.rows(connection, id=None)]
@@ -152,6 +172,7 @@ async def _change(
 
 def _plain(row: Record) -> dict[str, Any]:
     config = json.loads(row["config"])
+    config.setdefault("access", AccessConfig().model_dump())
     for part in config["providers"].values():
         part.update({name: HIDDEN for name in SECRETS if part.get(name)})
     return {**row, "config": config, "status": json.loads(row["status"])}

@@ -10,9 +10,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mediamill.conversations.access import count_measured, declared_seconds
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.findable import note_findable
-from mediamill.conversations.model import finished_content, owner_of
+from mediamill.conversations.model import CHAT, USER, Message, finished_content, owner_of
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.deliver import reap_results
@@ -45,6 +46,22 @@ async def _keep_texts(connection: Connection, results: Sequence[Moved]) -> None:
     texts = {str(result.subject_id): (_content_of(result), None) for result in results}
     for guid in texts.keys() - await write_texts(connection, texts):
         log.warning("no placeholder for GUID %s: it was delivered before, or is forgotten", guid)
+    for result in results:
+        await _count_seconds(connection, result)
+
+
+async def _count_seconds(connection: Connection, result: Moved) -> None:
+    """How long it really plays; what was declared is counted already. The chat for trying out has no limits."""
+    found: Any = result.result
+    facts = found.get("facts") if isinstance(found, Mapping) else None
+    measured = facts.get("duration_seconds") if isinstance(facts, Mapping) else None
+    payload = result.payload
+    if not isinstance(measured, int | float) or payload.get("provider_name") in (None, CHAT):
+        return
+    more = float(measured) - declared_seconds(payload.get("media_metadata"))
+    message = Message.from_json(payload["placeholder_message"])
+    if more and message.source == USER:
+        await count_measured(connection, str(payload["bot_id"]), str(payload["provider_name"]), message, more)
 
 
 async def write_texts(connection: Connection, texts: Mapping[str, tuple[str, str | None]]) -> set[str]:

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 BATCH = 500
 FORGET_BATCH = 5_000
 ABANDONED = "abandoned"
+KEEP_DAYS = 31
 
 
 async def give_up_placeholders(
@@ -81,3 +82,11 @@ async def forget_arrivals(database: Database, keep_days: int) -> int:
         total += count
         if count < FORGET_BATCH:
             return total
+
+
+async def forget_senders(database: Database) -> None:
+    """Codes that have expired, notices that were sent, and what was used on days long ago."""
+    async with database.connection() as connection:
+        await queries.forget_old_codes.run(connection)
+        await queries.forget_notices.run(connection)
+        await queries.forget_days.run(connection, keep_days=KEEP_DAYS)

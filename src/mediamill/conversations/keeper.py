@@ -14,7 +14,12 @@ from mediamill.clock import wait_at_most
 from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.configuration import quota_gb
 from mediamill.conversations.deliver import Queues, deliver_media
-from mediamill.conversations.janitor import drop_stored_placeholders, forget_arrivals, give_up_placeholders
+from mediamill.conversations.janitor import (
+    drop_stored_placeholders,
+    forget_arrivals,
+    forget_senders,
+    give_up_placeholders,
+)
 from mediamill.conversations.provider import ProviderFactory
 from mediamill.conversations.reply import Answerer
 from mediamill.conversations.running import RunningBot, StoppedMeanwhileError
@@ -224,6 +229,7 @@ class BotKeeper:
         )
         if await take_turn(self._database, "arrivals_turn", settings.janitor_seconds):
             await forget_arrivals(self._database, settings.message_ids_keep_days)
+            await forget_senders(self._database)
 
 
 def _version(row: Record, quota: float) -> Version:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from mediamill.errors import InvalidError
 
 KIND: Final = "message.process"
+CHAT: Final = "chat"  # the network for trying out: whoever writes there is logged in
 USER, OUTGOING, BOT = "user", "outgoing", "bot"
 SOURCES = (USER, OUTGOING, BOT)
 SORRY: Final = "[The media could not be processed]"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mediamill.conversations.access import Gate
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.bots import ReplyConfig
 from mediamill.errors import RetryLaterError
@@ -30,6 +31,7 @@ class BotContext:
         [Mapping[str, Any]], Awaitable[None]
     ]  # kept and shown: {"state": …, "detail": …, "qr": …}
     reply: ReplyConfig  # who answers for the bot
+    gate: Gate  # asked before a file of a message is fetched; the queues ask it for every message
 
 
 class Provider(Protocol):

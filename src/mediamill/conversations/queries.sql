@@ -203,8 +203,8 @@ from dead_jobs
 where subject_id = any (:guids::text[]) and kind = 'message.process';
 
 -- name: add_reply!
-insert into replies (bot_id, provider_name, correspondent_id, message_id, told)
-values (:bot_id, :provider_name, :correspondent_id, :message_id, :told)
+insert into replies (bot_id, provider_name, correspondent_id, message_id, told, sender_id)
+values (:bot_id, :provider_name, :correspondent_id, :message_id, :told, :sender_id)
 on conflict (bot_id, provider_name, correspondent_id, message_id) do update set told = excluded.told
 where replies.state = 'failed' and replies.answer is null; -- noted by a restore, before its text was known
 
@@ -214,33 +214,34 @@ update replies set state = 'failed', error = :error, ended_at = now() where stat
 
 -- name: stop_coming_replies!
 -- The same for messages that were still on their way to being answered.
-insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, error, ended_at)
-select a.bot_id, a.provider_name, a.correspondent_id, a.id, coalesce(a.message ->> 'content', ''), 'failed', :error, now()
+insert into replies (bot_id, provider_name, correspondent_id, message_id, told, sender_id, state, error, ended_at)
+select a.bot_id, a.provider_name, a.correspondent_id, a.id, coalesce(a.message ->> 'content', ''),
+    a.message #>> '{sender,identifier}', 'failed', :error, now()
 from arrivals a join bots b on b.id = a.bot_id
 where a.state <> 'stored' and a.message ->> 'source' = 'user' and coalesce(b.config #>> '{reply,by}', 'none') <> 'none'
-    and (a.message ->> 'group' is null or (b.config #>> '{reply,groups}')::boolean)
 on conflict (bot_id, provider_name, correspondent_id, message_id) do nothing;
 
 -- name: open_replies
--- Conversations in which an answer is due, and of each the first one.
+-- Conversations in which an answer is due, and of each the first one. Notices (below zero) go out first, and also if
+-- nobody answers for the bot.
 select distinct on (provider_name, correspondent_id) provider_name, correspondent_id, message_id, told, state, answer, tries
-from replies where bot_id = :bot_id and state in ('due', 'written')
+from replies where bot_id = :bot_id and state in ('due', 'written') and (message_id < 0 or :answers::boolean)
 order by provider_name, correspondent_id, message_id;
 
 -- name: next_reply
 select message_id, told, state, answer, tries from replies
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
-    and state in ('due', 'written')
+    and state in ('due', 'written') and (message_id < 0 or :answers::boolean)
 order by message_id limit 1;
 
 -- name: past_replies
 -- What was said before in this conversation, newest first.
 select told, answer from replies
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
-    and message_id < :message_id and answer is not null
+    and message_id between 1 and :message_id - 1 and answer is not null
 order by message_id desc limit :amount;
 
--- name: move_reply!
+-- name: move_reply
 -- An answer that was written stays: it may have been sent.
 with moved as (
     update replies
@@ -249,15 +250,18 @@ with moved as (
     where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
         and message_id = :message_id and state in ('due', 'written')
     returning *
+), failed as (
+    insert into events (topic, subject, data)
+    select 'reply.failed', bot_id, jsonb_build_object('provider_name', provider_name, 'correspondent_id', correspondent_id,
+        'id', message_id, 'error', error)
+    from moved where state = 'failed' and message_id > 0
 )
-insert into events (topic, subject, data)
-select 'reply.failed', bot_id, jsonb_build_object('provider_name', provider_name, 'correspondent_id', correspondent_id,
-    'id', message_id, 'error', error)
-from moved where state = 'failed';
+select sender_id from moved;
 
 -- name: list_failed_replies
 select provider_name, correspondent_id, message_id, error, ended_at from replies
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id and state = 'failed'
+    and message_id > 0
 order by message_id desc limit :amount;
 
 -- name: redo_reply

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import asyncpg
 
-from mediamill.clock import pauses
-from mediamill.conversations.bot_queues import DuplicateError, IdTakenError, UncertainError
-from mediamill.conversations.model import KIND, OUTGOING, BadGuidError, Media, Message, owner_of
+from mediamill.conversations.access import Gate, declared_seconds
+from mediamill.conversations.bot_queues import DuplicateError, IdTakenError
+from mediamill.conversations.insist import UncertainError, insist
+from mediamill.conversations.model import KIND, OUTGOING, USER, BadGuidError, Media, Message, owner_of
 from mediamill.conversations.store import queries
-from mediamill.db.connection import LOST, Connection, Database
+from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob
 from mediamill.staging.shared import name_staged, send_staged
@@ -22,9 +22,6 @@ from mediamill.storage.choose import Place
 from mediamill.storage.contract import Sent, StorageAwayError
 
 log = logging.getLogger(__name__)
-
-INSIST_SECONDS = 15.0
-Found = TypeVar("Found")
 
 
 class DatabaseRecords:
@@ -37,8 +34,9 @@ class DatabaseRecords:
         bot_id: str,
         provider_name: str,
         place: Place | None = None,
+        gate: Gate | None = None,
     ) -> None:
-        self._database, self._enqueuer, self._place = database, enqueuer, place
+        self._database, self._enqueuer, self._place, self._gate = database, enqueuer, place, gate
         self._bot: dict[str, str] = {"bot_id": bot_id, "provider_name": provider_name}
 
     async def last_id(self, correspondent_id: str) -> int:
@@ -51,7 +49,7 @@ class DatabaseRecords:
                 )
             return int(found)
 
-        return await _insist(ask)
+        return await insist(ask)
 
     async def accept(self, correspondent_id: str, message: Message, media: Media | None) -> Message | None:
         """See Records. Asking again harms nothing. A staged file is where every worker finds it before its job is."""
@@ -63,10 +61,10 @@ class DatabaseRecords:
 
         try:
             try:
-                return await _insist(ask)
+                return await insist(ask)
             except asyncpg.UniqueViolationError:
                 # Two that bring the same message at once may meet at its id: now the first is found.
-                return await _insist(ask)
+                return await insist(ask)
         except asyncpg.UniqueViolationError as error:
             if error.constraint_name == "arrivals_guid":
                 raise BadGuidError("this media_processing_id belongs to another message") from error
@@ -105,6 +103,9 @@ class DatabaseRecords:
             if earlier is None:
                 raise DuplicateError
             return earlier
+        if self._gate is not None and message.source == USER:
+            seconds = declared_seconds(media.metadata) if media is not None else 0.0
+            await self._gate.count(connection, message.sender, seconds)
         if media is not None:
             await self._enqueuer.enqueue_job(connection, self._job(correspondent_id, message, media))
             if sent is not None and self._place is not None:
@@ -148,18 +149,6 @@ class DatabaseRecords:
         )
 
 
-async def _insist(verb: Callable[[], Awaitable[Found]]) -> Found:
-    """A database that is away is waited for, a while."""
-    deadline, waits = asyncio.get_running_loop().time() + INSIST_SECONDS, pauses(0.05, 2.0)
-    while True:
-        try:
-            return await verb()
-        except LOST as error:
-            if asyncio.get_running_loop().time() > deadline:
-                raise UncertainError(fix="send it again; it is taken once") from error
-        await asyncio.sleep(next(waits))
-
-
 async def find_message_id(
     database: Database, bot_id: str, provider_name: str, correspondent_id: str, provider_message_id: str
 ) -> int | None:
@@ -190,6 +179,21 @@ async def find_correspondent(
                 connection, **names, identifiers=identifiers, correspondent_id=correspondent_id
             )
         return correspondent_id
+
+
+async def look_up_correspondent(
+    database: Database, bot_id: str, provider_name: str, identifiers: Sequence[str]
+) -> str:
+    """The same; nothing is remembered."""
+    async with database.connection() as connection:
+        found = await queries.find_correspondent.value(
+            connection,
+            bot_id=bot_id,
+            provider_name=provider_name,
+            identifiers=identifiers,
+            first=identifiers[0],
+        )
+    return str(found or identifiers[0])
 
 
 def _name_of(message: Message) -> str | None:

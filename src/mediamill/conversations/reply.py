@@ -17,11 +17,12 @@ from typing import Any, Protocol
 from asyncpg import Record
 
 from mediamill.clock import wait_at_most
+from mediamill.conversations.access import count_tokens
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.model import BOT, USER, Message, Sender, clean_text
 from mediamill.conversations.provider import NotConnectedError, Provider
 from mediamill.conversations.store import queries
-from mediamill.db.connection import LOST, Database
+from mediamill.db.connection import LOST, Connection, Database
 from mediamill.errors import GiveUpError, RetryLaterError
 
 log = logging.getLogger(__name__)
@@ -48,20 +49,28 @@ class AnswerFailedError(RetryLaterError):
     code = "answer_failed"
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said, and how many tokens of a model it cost."""
+
+    text: str
+    tokens: int = 0
+
+
 class Answerer(Protocol):
     """Whoever writes the answers: a model, an agent, an echo."""
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> Answer:
         """The answer to this message. GiveUpError: there will be none; any other error: perhaps later."""
 
 
 class EchoAnswerer:
     """For trying out: says what it was told."""
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> Answer:
         """The same again."""
         del thread, history, message_id
-        return f"You said: {told}"
+        return Answer(f"You said: {told}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +83,22 @@ class Line:
 
 
 class ReplyService:
-    """Of one bot; `lines` by provider's name. One answer at a time in a conversation, several conversations at once."""
+    """Of one bot; `lines` by provider's name. One answer at a time in a conversation, several conversations at once.
+
+    Notices (see access.py) are sent by it too, also for a bot for which nobody answers (`answerer` is None).
+    """
 
     def __init__(
         self,
         database: Database,
         bot_id: str,
-        answerer: Answerer,
+        answerer: Answerer | None,
         lines: Mapping[str, Line],
         *,
-        groups: bool = False,
         timeout_seconds: float = 120,
     ) -> None:
         self._database, self._bot_id, self._answerer, self._lines = database, bot_id, answerer, lines
-        self._groups, self._timeout_seconds = groups, timeout_seconds
+        self._timeout_seconds = timeout_seconds
         self._due: set[asyncio.Task[None]] = set()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._again: set[tuple[str, str]] = set()
@@ -101,8 +112,7 @@ class ReplyService:
         return partial(self._heard, provider_name)
 
     def _heard(self, provider_name: str, correspondent_id: str, message: Message) -> None:
-        wanted = message.source == USER and message.content and (self._groups or message.group is None)
-        if wanted:
+        if message.source == USER and message.content:
             noting = asyncio.create_task(self._note(provider_name, correspondent_id, message))
             self._due.add(noting)
             noting.add_done_callback(self._noted)
@@ -117,7 +127,8 @@ class ReplyService:
 
     async def _note(self, provider_name: str, correspondent_id: str, message: Message) -> None:
         keys = self._keys(provider_name, correspondent_id)
-        note = partial(queries.add_reply.run, **keys, message_id=message.id, told=message.content)
+        keys |= {"message_id": message.id, "told": message.content, "sender_id": message.sender.identifier}
+        note = partial(queries.add_reply.run, **keys)
         async with self._noting:  # in the order in which they were heard
             await self._insist(note)
         self._wake(provider_name, correspondent_id)
@@ -135,7 +146,7 @@ class ReplyService:
         """Take up what was due before; also what somebody asked to be tried again. Nothing is said before this."""
         self._open = True
         async with self._database.connection() as connection:
-            rows = await queries.open_replies.rows(connection, bot_id=self._bot_id)
+            rows = await queries.open_replies.rows(connection, bot_id=self._bot_id, answers=self._answers)
         for row in rows:
             self._wake(row["provider_name"], row["correspondent_id"])
 
@@ -165,15 +176,20 @@ class ReplyService:
             del self._running[key]
 
     def _next(self, key: tuple[str, str]) -> Callable[..., Awaitable[Record | None]]:
-        return partial(queries.next_reply.row, **self._keys(*key))
+        return partial(queries.next_reply.row, **self._keys(*key), answers=self._answers)
+
+    @property
+    def _answers(self) -> bool:
+        """Does anybody answer? Else only notices are sent."""
+        return self._answerer is not None
 
     async def _reply(self, key: tuple[str, str], reply: Record) -> None:
         """One answer, from the thought to the sending. Every step is kept before the next."""
         answer, tries = reply["answer"], reply["tries"]
         try:
             if answer is None:
-                answer = await self._think(key, reply)
-                await self._move(key, reply, "written", answer=answer, tries=0)
+                thought = await self._think(key, reply)
+                await self._move(key, reply, "written", answer=thought.text, tokens=thought.tokens, tries=0)
                 return
             await self._send(key, reply["message_id"], answer)
             await self._move(key, reply, "sent", tries=tries)
@@ -187,7 +203,8 @@ class ReplyService:
         except Exception as error:
             await self._note_failure(key, reply, error)
 
-    async def _think(self, key: tuple[str, str], reply: Record) -> str:
+    async def _think(self, key: tuple[str, str], reply: Record) -> Answer:
+        assert self._answerer is not None
         async with self._database.connection() as connection:
             rows = await queries.past_replies.rows(
                 connection, **self._keys(*key), message_id=reply["message_id"], amount=HISTORY_TURNS
@@ -203,7 +220,7 @@ class ReplyService:
                     answer = await self._answerer.answer(*asked)
         except LOST as error:
             raise AnswerFailedError(str(error) or type(error).__name__) from error
-        return clean_text(answer)[:ANSWER_CHARACTERS]
+        return Answer(clean_text(answer.text)[:ANSWER_CHARACTERS], answer.tokens)
 
     async def _send(self, key: tuple[str, str], message_id: int, answer: str) -> None:
         """An empty answer is an answer too: nothing is said."""
@@ -215,6 +232,8 @@ class ReplyService:
             sent_id = await line.provider.send(correspondent_id, answer, send_id)
         except LOST as error:
             raise AnswerFailedError(str(error) or type(error).__name__) from error
+        if message_id < 0:
+            return  # a notice is no part of the conversation
         await line.queues.add_message(
             correspondent_id, answer, Sender(self._bot_id, self._bot_id), BOT, provider_message_id=sent_id
         )
@@ -237,16 +256,19 @@ class ReplyService:
         tries: int,
         answer: str | None = None,
         error: str | None = None,
+        tokens: int = 0,
     ) -> None:
-        move = partial(
-            queries.move_reply.run,
-            **self._keys(*key),
-            message_id=reply["message_id"],
-            state=state,
-            answer=answer,
-            error=error,
-            tries=tries,
-        )
+        """With the tokens that it cost, in one transaction; only if nobody else has moved it."""
+        facts = {"message_id": reply["message_id"], "state": state, "answer": answer}
+
+        async def move(connection: Connection) -> None:
+            async with connection.transaction():
+                moved = await queries.move_reply.row(
+                    connection, **self._keys(*key), **facts, error=error, tries=tries
+                )
+                if moved is not None and tokens and moved["sender_id"]:
+                    await count_tokens(connection, self._bot_id, key[0], moved["sender_id"], tokens)
+
         await self._insist(move)
 
     def _keys(self, provider_name: str, correspondent_id: str) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from asyncpg import Record
 
+from mediamill.conversations.access import DayLimits, Gate
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.bots import BotConfig, ReplyConfig
 from mediamill.conversations.ingest import IngestionService
-from mediamill.conversations.model import Message, owner_of
+from mediamill.conversations.model import CHAT, Message, owner_of
 from mediamill.conversations.provider import BotContext, BrokenProvider, Provider, ProviderFactory
 from mediamill.conversations.records import DatabaseRecords
 from mediamill.conversations.reply import Answerer, Line, ReplyService
@@ -49,19 +50,16 @@ class RunningBot:
     ) -> None:
         self.bot_id, self.config = bot_id, config
         self._database = database
+        limits = DayLimits.of(config.access, settings)
+        self._gates = {name: Gate(database, bot_id, name, config.access, limits) for name in config.providers}
         self.queues = {
-            name: BotQueuesManager(
-                bot_id,
-                name,
-                DatabaseRecords(database, enqueuer, bot_id, name, storage_of(settings)),
-                config.queue_limits,
-            )
-            for name in config.providers
+            name: self._make_queues(name, enqueuer, settings, None if name == CHAT else gate)
+            for name, gate in self._gates.items()
         }
         self.providers: dict[str, Provider] = {}
         self._started: list[str] = []
         self._timeout_seconds = settings.reply_timeout_seconds
-        self._replies: ReplyService | None = None
+        self._replies: ReplyService | None = None  # until it starts
         self._ingestion = IngestionService(
             database,
             bot_id,
@@ -69,6 +67,13 @@ class RunningBot:
             every_seconds=settings.ingest_seconds,
             before=self._settle_replies,
         )
+
+    def _make_queues(
+        self, name: str, enqueuer: Enqueuer, settings: Settings, gate: Gate | None
+    ) -> BotQueuesManager:
+        place = storage_of(settings)
+        records = DatabaseRecords(self._database, enqueuer, self.bot_id, name, place, gate)
+        return BotQueuesManager(self.bot_id, name, records, self.config.queue_limits, gate)
 
     async def start(
         self, factories: Mapping[str, ProviderFactory], answerer: AnswererFactory, quota_gb: float
@@ -107,8 +112,6 @@ class RunningBot:
             queue.restore(row["correspondent_id"], message, row["last_id"] + 1)
 
     def _begin_replies(self, answerer: Answerer | None) -> None:
-        if answerer is None:
-            return
         lines = {
             name: Line(self.queues[name], provider, getattr(provider, "answerer", None))
             for name, provider in self.providers.items()
@@ -118,10 +121,9 @@ class RunningBot:
             self.bot_id,
             answerer,
             lines,
-            groups=self.config.reply.groups,
             timeout_seconds=self._timeout_seconds,
         )
-        for name, queue in self.queues.items():
+        for name, queue in self.queues.items() if answerer is not None else ():
             queue.register_callback(self._replies.callback(name))
 
     async def _start_provider(self, name: str, provider: Provider) -> None:
@@ -169,5 +171,11 @@ class RunningBot:
 
         config = self.config
         return BotContext(
-            self.bot_id, config.providers[name], quota_gb, self.queues[name], tell, config.reply
+            self.bot_id,
+            config.providers[name],
+            quota_gb,
+            self.queues[name],
+            tell,
+            config.reply,
+            self._gates[name],
         )

@@ -9,19 +9,18 @@ import uuid
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
 
-from mediamill.conversations.bot_queues import BotQueuesManager, QueuesClosedError, UncertainError
+from mediamill.conversations.bot_queues import BotQueuesManager, QueuesClosedError
 from mediamill.conversations.bots import UnknownBotError, show_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.insist import UncertainError
 from mediamill.conversations.keeper import BotKeeper, BotNotRunningError
-from mediamill.conversations.model import UNKNOWN_TYPE, USER, Message, Sender, clean_text
+from mediamill.conversations.model import CHAT, UNKNOWN_TYPE, USER, Message, Sender, clean_text
 from mediamill.conversations.store import queries
 from mediamill.errors import ConflictError, InvalidError
 from mediamill.staging.put import UploadTooLargeError, drop_staged, put_chunks
 from mediamill.staging.quota import limit_bytes
 
-CHAT: Final = "chat"
 START_SECONDS = 10.0
 POLL_SECONDS = 0.05
 _CORRESPONDENT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,127}")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mediamill.db.queries import Queries
 
-queries = Queries(Path(__file__).parent / "queries.sql")
+_FOLDER = Path(__file__).parent
+queries = Queries(_FOLDER / "queries.sql", _FOLDER / "senders.sql")
 
 # The class of the session-level advisory locks by which a process shows that it runs a bot.
 BOT_LOCKS = 0x6D6D02

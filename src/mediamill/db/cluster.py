@@ -27,7 +27,7 @@ BUFFERS_SHARE, LEAST_BUFFERS, MOST_BUFFERS = (
 )  # an eighth of the memory, between those
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
 INITDB_OPTIONS = (
-    "--auth-local=trust",
+    "--auth-local=scram-sha-256",
     "--auth-host=scram-sha-256",
     "--encoding=UTF8",
     "--locale-provider=builtin",
@@ -35,6 +35,12 @@ INITDB_OPTIONS = (
     "--username=postgres",
 )
 IMPOSSIBLE_PID = 2**31 - 2
+HBA_FILE = "mediamill_hba.conf"
+# In place of pg_hba.conf, which once trusted whoever reached the socket.
+HBA = b"""# Written by mediamill at every start.
+local all all scram-sha-256
+host all all 127.0.0.1/32 scram-sha-256
+"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,14 @@ class Cluster:
     def log(self) -> Path:
         return self.data / "logs" / "postgres.log"
 
+    @property
+    def superuser_password(self) -> Path:
+        return self.data / "postgres.password"
+
+    @property
+    def role_password(self) -> Path:
+        return self.data / "postgres.mediamill.password"
+
     def open_way(self) -> None:
         """Let the server's user reach its files and programs."""
         program = binaries() / "postgres"
@@ -65,11 +79,11 @@ class Cluster:
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             self._check_version()
             return
-        self._ensure_password()
+        self.ensure_password(self.superuser_password)
         new = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.data))
         try:
             self.account.own(new)
-            password = f"--pwfile={self.data / 'postgres.password'}"
+            password = f"--pwfile={self.superuser_password}"
             run_tool("initdb", f"--pgdata={new}", password, *INITDB_OPTIONS, account=self.account)
             with (new / "postgresql.conf").open("a") as settings:
                 settings.write("\ninclude_if_exists 'mediamill.conf'\n")
@@ -96,10 +110,19 @@ class Cluster:
                 fix="dump it with the version that made it and load it into a new MEDIAMILL_DATA",
             )
 
-    def _ensure_password(self) -> None:
-        path = self.data / "postgres.password"
+    def ensure_password(self, path: Path) -> str:
+        """What is in the file, which is made if it is missing."""
         if not path.exists():
-            self.write(path, secrets.token_urlsafe(32).encode() + b"\n")
+            self.write(path, _new_password())
+        return path.read_text().strip()
+
+    def _reset_superuser_password(self) -> None:
+        """Its file was lost, or the cluster came here without it. In single-user mode PostgreSQL asks for none."""
+        password = _new_password()
+        statement = f"alter role postgres password '{password.decode().strip()}'\n"
+        single = ("--single", "-D", str(self.folder), "postgres")
+        run_tool("postgres", *single, account=self.account, said=statement)
+        self.write(self.superuser_password, password)
 
     def write(self, path: Path, content: bytes) -> None:
         """Replace a private file of the server in one step."""
@@ -121,7 +144,12 @@ class Cluster:
         for leftover in socket_folder.glob(".s.PGSQL.*"):
             leftover.unlink()
         self._disarm_pid_file()
-        self.write(self.folder / "mediamill.conf", settings_text(socket_folder, port))
+        access = self.folder / HBA_FILE
+        self.write(access, HBA)
+        settings = settings_text(socket_folder, port) + os.fsencode(f"hba_file = {_quote(str(access))}\n")
+        self.write(self.folder / "mediamill.conf", settings)
+        if not self.superuser_password.exists():
+            self._reset_superuser_password()
 
     def _socket_folder(self, port: int) -> Path:
         """In the data folder if the path is short enough (and has no comma: clients split hosts there)."""
@@ -165,7 +193,7 @@ class Cluster:
 
     def open_log(self) -> int:
         """Open the server's log for adding; a long one is put aside first."""
-        self.log.parent.mkdir(exist_ok=True)
+        self.log.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             if self.log.lstat().st_size > LOG_LIMIT_BYTES:
                 self.log.replace(self.log.with_name("postgres.log.1"))
@@ -196,6 +224,10 @@ def settings_text(socket_folder: Path, port: int | None) -> bytes:
     }
     lines = [f"{name} = {_quote(value)}\n" for name, value in settings.items()]
     return os.fsencode("# Written by mediamill at every start.\n" + "".join(lines))
+
+
+def _new_password() -> bytes:
+    return secrets.token_urlsafe(32).encode() + b"\n"
 
 
 def _memory_bytes() -> int:

@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from mediamill.db import file_lock, postmaster
 from mediamill.db.cluster import Cluster
 from mediamill.db.postmaster import PidFile
+from mediamill.db.roles import ensure_set_up, role_url
 from mediamill.db.root_user import EmbeddedServerError, server_account
+from mediamill.files import tighten
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError", "ServerUse", "postmaster_pid", "stop_immediately"]
 
-DATABASE = "mediamill"
 START_SECONDS = 600.0  # crash recovery may have gigabytes to replay
 LEFTOVERS_SECONDS = 60.0
 ATTEMPTS = 3
@@ -47,13 +47,13 @@ class EmbeddedServer:
                 share = file_lock.open_lock(data / "postgres.use")
                 try:
                     file_lock.share(share)
-                    server = self._bring_up(data, share)
+                    url = self._bring_up(data, share)
                 except BaseException:
                     file_lock.release(share)
                     raise
-        return ServerUse(data, _url(server), share)
+        return ServerUse(data, url, share)
 
-    def _bring_up(self, data: Path, share: int) -> PidFile:
+    def _bring_up(self, data: Path, share: int) -> str:
         cluster = Cluster(data, server_account(data / "postgres"))
         for name in ("postgres.lock", "postgres.use"):
             cluster.account.own(data / name)
@@ -62,7 +62,7 @@ class EmbeddedServer:
         while True:
             attempt += 1
             try:
-                return self._bring_up_once(cluster, share)
+                return role_url(cluster, self._bring_up_once(cluster, share))
             except EmbeddedServerError as error:
                 # A server that was killed under our hands deserves another try, one that lives does not.
                 leftovers = "shared memory block" in error.message and time.monotonic() < until
@@ -81,12 +81,15 @@ class EmbeddedServer:
         if found and self._other_port(found):
             self._stop_for_other_port(cluster, found, share)
             found = None
+        if found and not cluster.superuser_password.exists() and _is_alone(share):
+            postmaster.stop(cluster.folder, signal.SIGINT)  # the next launch makes another password
+            found = None
         pid = found.pid if found else 0
         log_size = cluster.log.stat().st_size if cluster.log.exists() else 0
         try:
             pid = pid or _launch(cluster, self.port)
             server = postmaster.wait_until_ready(cluster.folder, pid, START_SECONDS)
-            postmaster.ensure_database(server, DATABASE)
+            ensure_set_up(cluster, server)
         except EmbeddedServerError as error:
             raise _with_log(error, cluster, log_size) from None
         return server
@@ -96,9 +99,7 @@ class EmbeddedServer:
 
     def _stop_for_other_port(self, cluster: Cluster, found: PidFile, share: int) -> None:
         """A server that everybody else has left may be started anew with our port."""
-        alone = file_lock.try_exclusive(share)
-        file_lock.share(share)
-        if not alone:
+        if not _is_alone(share):
             has = f"port {found.port}" if found.listens else "no TCP port"
             raise EmbeddedServerError(
                 f"The embedded database is in use with {has}, not with port {self.port}.",
@@ -150,8 +151,16 @@ def _make_data_folder(folder: Path) -> Path:
         raise EmbeddedServerError(
             "The data folder's name has a line break.", fix="choose another MEDIAMILL_DATA"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tighten(folder)
     return folder
+
+
+def _is_alone(share: int) -> bool:
+    """Whether nobody else uses the server; we hold the lock that keeps others from coming."""
+    alone = file_lock.try_exclusive(share)
+    file_lock.share(share)
+    return alone
 
 
 def _launch(cluster: Cluster, port: int | None) -> int:
@@ -184,11 +193,6 @@ def _wait_for_leftovers(cluster: Cluster) -> int:
     return alive
 
 
-def _url(server: PidFile) -> str:
-    host = quote(os.fsencode(server.socket_folder), safe="")
-    return f"postgresql://postgres@{host}:{server.port}/{DATABASE}"
-
-
 @contextmanager
 def _clear_errors(folder: Path) -> Iterator[None]:
     """Whatever goes wrong reaches the user as one sentence and what to do."""
@@ -212,6 +216,7 @@ def _fix_for(complaint: str) -> str:
         ("Address already in use", "another program has the port: choose another one"),
         ("Read-only file system", "set MEDIAMILL_DATA to a folder that can be written"),
         ("Not a directory", "set MEDIAMILL_DATA to a folder"),
+        ('failed for user "postgres"', "remove postgres.password from MEDIAMILL_DATA: a start makes another"),
         ("look up effective user", "give the user that runs mediamill a name in /etc/passwd"),
         ("ermission", "let this user write there, or choose another MEDIAMILL_DATA"),
     ):

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from mediamill.db.passfile import passfile, passfile_environment
 from mediamill.db.root_user import Account, EmbeddedServerError
 
 POLL_SECONDS = 0.03
@@ -140,33 +141,34 @@ def wait_until_gone(cluster: Path, pid: int) -> bool:
     return False
 
 
-def run_tool(name: str, *arguments: str, account: Account | None = None) -> str:
-    """Run one of PostgreSQL's programs and return what it prints; its complaint becomes our error."""
-    try:
-        done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs, no shell
-            [str(binaries() / name), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            cwd="/",
-            env=ENVIRONMENT,
-            check=False,
-            timeout=TOOL_SECONDS,
-            **(account.process_options() if account else {}),
-        )
-    except subprocess.TimeoutExpired:
-        raise EmbeddedServerError(f"PostgreSQL's {name} did not end within {TOOL_SECONDS:.0f} s.") from None
+def run_tool(
+    name: str, *arguments: str, account: Account | None = None, said: str = "", password: str = ""
+) -> str:
+    """Run one of PostgreSQL's programs and return what it prints; its complaint becomes our error.
+
+    `said` is its standard input, `password` what it shows to the server; neither is seen by others on the machine.
+    """
+    with passfile(password) as descriptor:
+        try:
+            done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs, no shell
+                [str(binaries() / name), *arguments],
+                input=said,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                cwd="/",
+                env={**ENVIRONMENT, **passfile_environment(descriptor)},
+                pass_fds=[descriptor],
+                check=False,
+                timeout=TOOL_SECONDS,
+                **(account.process_options() if account else {}),
+            )
+        except subprocess.TimeoutExpired:
+            raise EmbeddedServerError(
+                f"PostgreSQL's {name} did not end within {TOOL_SECONDS:.0f} s."
+            ) from None
     if done.returncode != 0:
         complaint = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}")[-2000:]
         raise EmbeddedServerError(f"PostgreSQL's {name} failed: {complaint}")
     output: str = done.stdout
     return output.strip()
-
-
-def ensure_database(server: PidFile, name: str) -> None:
-    """Create the database if it is missing; the caller holds the lock that keeps others from doing so."""
-    where = ["-h", str(server.socket_folder), "-p", str(server.port), "-U", "postgres", "-d", "postgres"]
-    databases = run_tool("psql", *where, "-XAtqc", "SELECT datname FROM pg_database")
-    if name not in databases.splitlines():
-        run_tool("psql", *where, "-XAtqc", f'CREATE DATABASE "{name}"')

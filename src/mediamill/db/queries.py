@@ -5,6 +5,8 @@ aiosql reads the files and numbers the parameters; running them is one call of a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,22 +52,20 @@ class Query:
 
 
 class Queries:
-    """The statements of some files, as attributes."""
+    """The statements of some files, as attributes. The files are read when the first statement is asked for."""
 
     def __init__(self, *paths: Path) -> None:
-        self._queries: dict[str, Query] = {}
-        for path in paths:
-            self._load(path)
+        self._paths = paths
 
-    def _load(self, path: Path) -> None:
-        loaded = aiosql.from_path(path, "asyncpg", mandatory_parameters=False)
-        ordered = loaded.driver_adapter.var_sorted
-        for name in loaded.available_queries:
-            if name.endswith("_cursor"):
-                continue
-            if name in self._queries:
-                raise ValueError(f"{path.name} names a query {name}, and so does another file")
-            self._queries[name] = Query(name, getattr(loaded, name).sql, tuple(ordered.get(name, ())))
+    @cached_property
+    def _queries(self) -> dict[str, Query]:
+        found: dict[str, Query] = {}
+        for path in self._paths:
+            for query in _read(path):
+                if query.name in found:
+                    raise ValueError(f"{path.name} names a query {query.name}, and so does another file")
+                found[query.name] = query
+        return found
 
     def __getattr__(self, name: str) -> Query:
         try:
@@ -76,3 +76,11 @@ class Queries:
     def names(self) -> list[str]:
         """Every query's name."""
         return sorted(self._queries)
+
+
+def _read(path: Path) -> Iterator[Query]:
+    loaded = aiosql.from_path(path, "asyncpg", mandatory_parameters=False)
+    ordered = loaded.driver_adapter.var_sorted
+    for name in loaded.available_queries:
+        if not name.endswith("_cursor"):
+            yield Query(name, getattr(loaded, name).sql, tuple(ordered.get(name, ())))

@@ -47,7 +47,9 @@ class Shrinker(Protocol):
     async def close(self) -> None:
         """End all work."""
 
-    async def __call__(self, path: Path, mime_type: str, number: int | None = None) -> tuple[str, bytes]:
+    async def __call__(
+        self, path: Path, mime_type: str, owner: str, number: int | None = None
+    ) -> tuple[str, bytes]:
         """Type and bytes of the image as the model shall get it. `number`: which of its message, for errors."""
 
 
@@ -78,6 +80,7 @@ class Attempt:
         self._run, self._database, self._agents, self._on_asking = run, database, agents, on_asking
         self._shrink, self._scratch = shrink, scratch
         self._tries = 0
+        self._tokens = 0
         self.is_asking = False  # from now on, what steers is said into this one
 
     async def make(self) -> None:
@@ -109,7 +112,10 @@ class Attempt:
         session = self._agents.get(choice.kind, choice.model).session(
             run.thread_key, await self._history(), choice.instructions
         )
-        return await self._listen(self._ask(session, images))
+        before = session.tokens
+        answer = await self._listen(self._ask(session, images))
+        self._tokens = session.tokens - before
+        return answer
 
     def _ask(self, session: AgentSession, images: list[Image]) -> Answer:
         run = self._run
@@ -166,7 +172,8 @@ class Attempt:
                     raise ImagesExpiredError
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(file.flush)
-            return Image(*await self._shrink(Path(file.name), row["mime_type"], number))
+            owner = self._run.thread_key
+            return Image(*await self._shrink(Path(file.name), row["mime_type"], owner, number))
 
     async def _history(self) -> list[Turn]:
         run = self._run
@@ -181,7 +188,7 @@ class Attempt:
         run = self._run
         async with connection.transaction():
             done = await queries.complete_run.row(
-                connection, run_id=run.run_id, tries=self._tries, answer=answer
+                connection, run_id=run.run_id, tries=self._tries, answer=answer, tokens=self._tokens
             )
             if done is None:
                 raise OvertakenError

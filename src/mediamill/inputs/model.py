@@ -169,6 +169,7 @@ class Run:
     started_at: datetime | None
     ended_at: datetime | None
     agent: AgentChoice = field(default=AgentChoice(), repr=False)
+    tokens: int = 0  # what the answer cost, as the model reports it
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""

@@ -129,7 +129,7 @@ returning pg_notify('mediamill_runs', run_id::text);
 
 -- name: complete_run
 with done as (
-    update runs set state = 'completed', answer = :answer, ended_at = now()
+    update runs set state = 'completed', answer = :answer, tokens = :tokens, ended_at = now()
     where run_id = :run_id and state = 'running' and tries = :tries
     returning run_id, thread_key, pg_notify('mediamill_runs', run_id::text)
 ), told as (

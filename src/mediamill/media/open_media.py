@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mediamill.media.errors import DamagedMediaError, MissingMediaError, UnsupportedMediaError
 from mediamill.media.sniff import sniff
-from mediamill.media.source_file import Source, opened
+from mediamill.media.source_file import DescriptorReader, Source, opened
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -40,7 +40,17 @@ READERS = {
     "video/mp2t": "mpegts",
     "image/gif": "gif",
 }
-OPTIONS = {"protocol_whitelist": "fd", "max_streams": "100"}
+OPTIONS = {"protocol_whitelist": "none", "max_streams": "100"}  # there is no protocol of that name
+
+
+class _Bytes(DescriptorReader):
+    """What cannot be read is the end of the file, as far as the library is concerned."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            return super().read(size)
+        except OSError:
+            return b""
 
 
 def open_media(source: Source, mime_type: str | None = None) -> InputContainer:
@@ -52,8 +62,8 @@ def open_media(source: Source, mime_type: str | None = None) -> InputContainer:
     if reader is None:
         raise UnsupportedMediaError(f"a file of type {mime_type} has no sound or video that can be read")
     with as_damage(mime_type), opened(source) as descriptor:
-        options = {**OPTIONS, "fd": str(descriptor)}  # the library makes a duplicate, which it closes itself
-        container = av.open("fd:", "r", format=reader, options=options, metadata_errors="replace")
+        file = _Bytes(descriptor)
+        container = av.open(file, "r", format=reader, options=OPTIONS, metadata_errors="replace")
     if not container.streams:
         container.close()
         raise DamagedMediaError(f"the {mime_type} file is damaged: there is nothing in it")

@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from mediamill.errors import GiveUpError
 
+CALLER = "MEDIAMILL_CALLER"  # environment variable: number of the inherited socket to the caller, or
+NO_CALLER = "none"  # for a process that has neither the network nor a caller
+
 
 class ReportCall(Protocol):
     """Tells how far the work is; whoever reports keeps the claim on the job."""
@@ -64,7 +67,8 @@ class ProcessorOutput:
 class Processor(Protocol):
     """Made once per child process with its pool's mime types and time limit, then called for job after job.
 
-    A processor whose attribute `network` is not true is cut off from the network as soon as it is made.
+    No processor has the network. One whose attribute `network` is true has a caller: through `Endpoint`
+    (models/endpoint.py) it reaches the model servers that the settings name, and nothing else.
     """
 
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None: ...

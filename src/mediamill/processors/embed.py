@@ -32,8 +32,6 @@ class Embedder:
         self.network = self.settings.embedding == "openai"
         self._older: dict[str, TextEmbedder] = {}
         self._older_eyes: dict[str, ImageEmbedder] = {}
-        if self.settings.embedding == "hub":
-            choose.image_embedder()  # fetched now: later there is no network
 
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """One vector a text, in the same order."""

@@ -49,6 +49,11 @@ def find_processor(name: str) -> EntryPoint:
     raise _unknown(name)
 
 
+def runs_programs(name: str) -> bool:
+    """Does it run programs of the system? It says so where it is declared: `name = "module:Class [programs]"`."""
+    return "programs" in find_processor(name).extras
+
+
 def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition of a pool, whose processor may be given by the name of its class, with its own name."""
     given = definition.get("processor")

@@ -27,6 +27,7 @@ from mediamill.staging.resumable import (
 MOST_GATHERED = 1000  # pieces that are written at once: the system takes 1024
 POUR_BYTES = 1 << 19  # stays in the processor's cache between the socket and the file
 SYNC_BYTES = 32 << 20  # the disk begins to write while more arrives, so that the end is not waited for long
+SHA1_BYTES = 20
 SPARE_BYTES = 256 << 20  # left free on the disk: a database that finds it full stops
 
 pouring = ThreadPoolExecutor(4, "pour")  # of its own: whoever pours leaves the other threads to others
@@ -43,13 +44,19 @@ class Inflow(Protocol):
         """How many there were. 0: no more in this turn."""
 
 
+def new_hash(checksum: bytes | None) -> hashlib._Hash:
+    """The one that this checksum was made by, as its length says: sha1 against broken lines only, or sha256."""
+    made_by_sha1 = checksum is not None and len(checksum) == SHA1_BYTES
+    return hashlib.sha1(usedforsecurity=False) if made_by_sha1 else hashlib.sha256()
+
+
 async def append(
     part: Part,
     pieces: AsyncIterable[bytes | Inflow],
     *,
     offset: int,
     length: int,
-    sha256: bytes | None = None,
+    checksum: bytes | None = None,
 ) -> int:
     """What comes, behind what there is; the new size. Whatever ends it early, what arrived is kept.
 
@@ -61,7 +68,7 @@ async def append(
             fix="ask by HEAD where it ends, and go on from there",
         )
     check_room(part.path.parent, length - offset)
-    appender = _Appender(part, length - offset, sha256)
+    appender = _Appender(part, length - offset, checksum)
     try:
         async for piece in pieces:
             await appender.add(piece)
@@ -89,17 +96,17 @@ class _Appender:
     An inflow is not gathered: a thread takes it and writes it.
     """
 
-    def __init__(self, part: Part, most_bytes: int, sha256: bytes | None) -> None:
-        self._part, self._left, self._expected = part, most_bytes, sha256
+    def __init__(self, part: Part, most_bytes: int, checksum: bytes | None) -> None:
+        self._part, self._left, self._expected = part, most_bytes, checksum
         self._begin = part.size
-        self._hash = hashlib.sha256()
+        self._hash = new_hash(checksum)
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._buffer: memoryview | None = None
         self._unsynced = 0
         self._writing: asyncio.Future[None] | None = None
         self._syncing: asyncio.Future[None] | None = None
-        if sha256 is not None:
+        if checksum is not None:
             with told_as_ours():
                 note_of(part.path).write_text(str(self._begin))
 

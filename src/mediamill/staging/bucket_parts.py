@@ -7,7 +7,6 @@ upload goes on through any server, and a server that dies takes at most what it 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from uuid import UUID
 
 from mediamill.db.connection import Connection, Database
 from mediamill.media.sniff import Sniffed, sniff_file
-from mediamill.staging.append import POUR_BYTES, Inflow, pouring
+from mediamill.staging.append import POUR_BYTES, Inflow, new_hash, pouring
 from mediamill.staging.parts import HeldPart
 from mediamill.staging.resumable import (
     FOLDER,
@@ -80,14 +79,14 @@ class _BucketPart:
         """A bucket does not say how much room it has."""
 
     async def append(
-        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, sha256: bytes | None
+        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, checksum: bytes | None
     ) -> int:
         if self.size != offset:
             raise OffsetMismatchError(
                 f"the upload has {self.size} bytes, and the chunk begins at {offset}",
                 fix="ask by HEAD where it ends, and go on from there",
             )
-        appender = _Appender(self, offset, length - offset, sha256)
+        appender = _Appender(self, offset, length - offset, checksum)
         try:
             async for piece in pieces:
                 await appender.add(piece)
@@ -134,9 +133,9 @@ class _BucketPart:
 class _Appender:
     """While one object is put, the next gathers. A chunk with a checksum counts as a whole or not at all."""
 
-    def __init__(self, part: _BucketPart, first: int, most_bytes: int, sha256: bytes | None) -> None:
-        self._part, self._first, self._left, self._expected = part, first, most_bytes, sha256
-        self._hash = hashlib.sha256()
+    def __init__(self, part: _BucketPart, first: int, most_bytes: int, checksum: bytes | None) -> None:
+        self._part, self._first, self._left, self._expected = part, first, most_bytes, checksum
+        self._hash = new_hash(checksum)
         self._gathered = bytearray()
         self._putting: asyncio.Task[Piece] | None = None
         self._unchecked: list[Piece] = []

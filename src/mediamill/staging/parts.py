@@ -27,7 +27,7 @@ class HeldPart(Protocol):
         """StorageFullError, before anything is sent in vain."""
 
     async def append(
-        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, sha256: bytes | None
+        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, checksum: bytes | None
     ) -> int:
         """What comes, behind what there is; the new size. Whatever ends it early, what arrived is kept."""
 
@@ -73,9 +73,9 @@ class _FolderPart:
         check_room(self.part.path.parent, length)
 
     async def append(
-        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, sha256: bytes | None
+        self, pieces: AsyncIterable[bytes | Inflow], *, offset: int, length: int, checksum: bytes | None
     ) -> int:
-        return await append(self.part, pieces, offset=offset, length=length, sha256=sha256)
+        return await append(self.part, pieces, offset=offset, length=length, checksum=checksum)
 
     async def sniff(self) -> Sniffed:
         return await asyncio.to_thread(sniff, self.part.path)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from mediamill.client.wire import LocalPass
 from mediamill.errors import UnavailableError
 from mediamill.testing.bridge_fuzz import BridgeFuzz, BridgeFuzzReport
 
@@ -28,6 +29,10 @@ class ServerDidNotStartError(UnavailableError):
     """The server for the fuzz run did not start."""
 
     code = "server_did_not_start"
+
+
+# Everybody gets in, so that every frame is looked at.
+ACCESS = {"mode": "open", "groups": "always", "messages_per_day": 0, "media_seconds_per_day": 0}
 
 
 async def fuzz_own_server(frames: int, seed: int) -> BridgeFuzzReport:
@@ -67,7 +72,7 @@ async def _server(folder: Path, secret: str) -> AsyncIterator[tuple[asyncio.subp
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await _create_bot(url, process)
+        await _create_bot(url, LocalPass(folder / "data"), process)
         yield process, url
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -79,11 +84,14 @@ async def _server(folder: Path, secret: str) -> AsyncIterator[tuple[asyncio.subp
             process.kill()
 
 
-async def _create_bot(url: str, process: asyncio.subprocess.Process) -> None:
+async def _create_bot(url: str, owner: LocalPass, process: asyncio.subprocess.Process) -> None:
     """As soon as the server answers; then until the bot runs."""
-    bot = {"id": "fuzz", "start": True, "config": {"providers": {"whatsapp": {}}}}
+    bot = {"id": "fuzz", "start": True, "config": {"providers": {"whatsapp": {}}, "access": ACCESS}}
     try:
-        async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        async with (
+            asyncio.timeout(START_SECONDS),
+            httpx.AsyncClient(base_url=url, auth=owner, trust_env=False) as client,
+        ):
             while process.returncode is None:
                 with contextlib.suppress(httpx.HTTPError):
                     await client.post("/api/bots", json=bot)

@@ -21,7 +21,7 @@ DIMENSIONS = 8
 
 class OpenAiServer(ModelServer):
     """Its address with `/v1` is what MEDIAMILL_OPENAI_URL wants. `with_times`: it knows verbose_json. `with_schemas`:
-    it knows response_format. `say`: what it answers to the messages of a chat.
+    it knows response_format. `with_usage`: it knows stream_options. `say`: what it answers to the messages of a chat.
     """
 
     def __init__(
@@ -29,11 +29,13 @@ class OpenAiServer(ModelServer):
         *,
         with_times: bool = True,
         with_schemas: bool = True,
+        with_usage: bool = True,
         states_model: str | None = None,
         say: Callable[[list[Any]], str] = lambda _: DESCRIPTION,
     ) -> None:
         self.with_times, self.states_model, self.say = with_times, states_model, say
-        self.with_schemas = with_schemas
+        self.with_schemas, self.with_usage = with_schemas, with_usage
+        self.tokens = 42  # that each answer costs
         super().__init__()
 
     def answer(self, seen: Seen) -> Reply:
@@ -43,9 +45,12 @@ class OpenAiServer(ModelServer):
                 asked = seen.json()
                 if "response_format" in asked and not self.with_schemas:
                     return Reply.json({"error": {"message": "unknown field response_format"}}, 400)
+                if "stream_options" in asked and not self.with_usage:
+                    return Reply.json({"error": {"message": "unknown field stream_options"}}, 400)
                 said = self.say(asked["messages"])
                 if asked.get("stream"):
-                    return Reply(stream_body(said), headers={"Content-Type": "text/event-stream"})
+                    tokens = self.tokens if "stream_options" in asked else None
+                    return Reply(stream_body(said, tokens), headers={"Content-Type": "text/event-stream"})
                 message = {"role": "assistant", "content": said}
                 told = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
                 return Reply.json({**told, "model": self.states_model or asked["model"]})
@@ -81,11 +86,24 @@ def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
     return b"data: " + json.dumps(told).encode() + b"\n\n"
 
 
-def stream_body(text: str) -> bytes:
+def usage_chunk(tokens: int) -> bytes:
+    """The event after the end of an answer that says what it cost."""
+    usage = {"prompt_tokens": tokens - 1, "completion_tokens": 1, "total_tokens": tokens}
+    told = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []}
+    return b"data: " + json.dumps({**told, "usage": usage}).encode() + b"\n\n"
+
+
+def stream_body(text: str, tokens: int | None = None) -> bytes:
     """A whole streamed chat that says this, word by word."""
     words = (chunk({"content": word}) for word in text.splitlines(keepends=True) for word in _words(word))
     return b"".join(
-        [chunk({"role": "assistant", "content": ""}), *words, chunk({}, "stop"), b"data: [DONE]\n\n"]
+        [
+            chunk({"role": "assistant", "content": ""}),
+            *words,
+            chunk({}, "stop"),
+            usage_chunk(tokens) if tokens else b"",
+            b"data: [DONE]\n\n",
+        ]
     )
 
 

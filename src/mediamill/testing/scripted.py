@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -216,6 +217,30 @@ def _keep(given: ProcessorInput) -> Extra:
     return {"made": made, "found": sorted(given.kept)}
 
 
+def _read_input(given: ProcessorInput) -> Extra:
+    """Tells what is in its file."""
+    assert given.file is not None
+    return {"text": given.file.read_text()}
+
+
+def _temporary_file(_: ProcessorInput) -> Extra:
+    """Writes one, and tells where."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"x")
+        return {"folder": file.name}
+
+
+def _write(given: ProcessorInput) -> Extra:
+    """Writes `bytes` in files that it deletes again at once, so that only the sum shows it; then waits `seconds`."""
+    left = given.payload["bytes"]
+    while left > 0:
+        with tempfile.TemporaryFile() as file:
+            for _ in range(8):
+                left -= file.write(bytes(_CHUNK_BYTES))
+    time.sleep(given.payload.get("seconds", 0))
+    return None
+
+
 _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "succeed": _succeed,
     "sleep": _sleep,
@@ -234,4 +259,7 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "garbage": _garbage,
     "print_noise": _print_noise,
     "keep": _keep,
+    "read_input": _read_input,
+    "temporary_file": _temporary_file,
+    "write": _write,
 }

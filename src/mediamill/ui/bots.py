@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from pydantic import AwareDatetime
@@ -13,24 +13,29 @@ from mediamill.conversations import bots
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.conversations.watch import list_conversations
 from mediamill.db.connection import Database
-from mediamill.errors import InvalidError, MediamillError
+from mediamill.errors import MediamillError
+from mediamill.settings import Settings
+from mediamill.ui.bot_access import add_bot_access, read_access
+from mediamill.ui.forms import read_form
 from mediamill.ui.qr import qr_svg
 from mediamill.ui.rendering import Renderer, status_of
 
 CONVERSATIONS = 50
-MOST_FIELDS = 100
 REPLIES = {
     "echo": "Echo: says what it was told",
     "openai": "A model (OpenAI-compatible)",
     "pi": "The pi agent",
     "none": "Nobody: it only listens",
 }
-BLANK: dict[str, Any] = {"name": "", "providers": ["chat"], "reply": "echo", "prompt": ""}
+BLANK: dict[str, Any] = {"name": "", "providers": ["chat"], "reply": "echo", "prompt": "", "open": False}
 
 
-def add_bot_pages(router: APIRouter, renderer: Renderer, database: Database, keeper: BotKeeper) -> None:
+def add_bot_pages(
+    router: APIRouter, renderer: Renderer, database: Database, keeper: BotKeeper, settings: Settings
+) -> None:
     """Their routes."""
-    pages = _BotPages(renderer, database, keeper)
+    pages = _BotPages(renderer, database, keeper, settings)
+    add_bot_access(router, database, keeper, pages.show_fault)
     router.get("/bots")(pages.all)
     router.post("/bots")(pages.create)
     router.get("/bots/{bot_id}")(pages.one)
@@ -40,8 +45,8 @@ def add_bot_pages(router: APIRouter, renderer: Renderer, database: Database, kee
 
 
 class _BotPages:
-    def __init__(self, renderer: Renderer, database: Database, keeper: BotKeeper) -> None:
-        self._renderer, self._database, self._keeper = renderer, database, keeper
+    def __init__(self, renderer: Renderer, database: Database, keeper: BotKeeper, settings: Settings) -> None:
+        self._renderer, self._database, self._keeper, self._settings = renderer, database, keeper, settings
 
     async def all(self, part: str | None = None) -> HTMLResponse:
         """Every bot, and a form for a new one."""
@@ -55,6 +60,7 @@ class _BotPages:
             "providers": form.get("provider", []),
             "reply": form.get("reply", ["none"])[0],
             "prompt": form.get("prompt", [""])[0].strip(),
+            "open": "open" in form,
         }
         try:
             await self._create(given)
@@ -67,7 +73,10 @@ class _BotPages:
     async def _create(self, given: dict[str, Any]) -> None:
         reply = {"by": given["reply"], "prompt": given["prompt"]}
         providers: dict[str, Any] = {name: {} for name in given["providers"]}
-        config = bots.check_config({"providers": providers, "reply": reply}, self._keeper.provider_names)
+        access = {"mode": "open" if given["open"] else "paired"}
+        config = bots.check_config(
+            {"providers": providers, "reply": reply, "access": access}, self._keeper.provider_names
+        )
         async with self._database.transaction() as connection:
             await bots.create_bot(connection, given["name"], config)
             await bots.start_bot(connection, given["name"])
@@ -75,17 +84,39 @@ class _BotPages:
     async def one(
         self, bot_id: str, part: str | None = None, before: AwareDatetime | None = None
     ) -> HTMLResponse:
-        """One bot: its chat networks with a code to pair, and its conversations."""
+        """One bot: its chat networks with a code to pair, who may talk to it, and its conversations."""
+        return await self._one("bots/state.html" if part else "bots/one.html", bot_id, before=before)
+
+    async def show_fault(self, bot_id: str, error: MediamillError, form: dict[str, str]) -> Response:
+        """The page again, with what is wrong with its form."""
+        fault = f"{error.message}{f' ({error.fix})' if error.fix else ''}"
+        return await self._one("bots/one.html", bot_id, status_of(error), form=form, fault=fault)
+
+    async def _one(
+        self,
+        template: str,
+        bot_id: str,
+        status_code: int = 200,
+        *,
+        before: AwareDatetime | None = None,
+        form: dict[str, str] | None = None,
+        fault: str | None = None,
+    ) -> HTMLResponse:
         async with self._database.connection() as connection:
             bot = await bots.show_bot(connection, bot_id)
             talks = await list_conversations(connection, bot_id, before=before, amount=CONVERSATIONS)
+            access = await read_access(connection, bot, self._settings)
         return self._renderer.page(
-            "bots/state.html" if part else "bots/one.html",
+            template,
+            status_code,
             bot=_with_providers(bot),
+            access=access,
             talks=talks,
             before=before,
             has_more=len(talks) == CONVERSATIONS,
             replies=REPLIES,
+            form=form or {},
+            fault=fault,
         )
 
     async def start(self, bot_id: str) -> Response:
@@ -122,15 +153,6 @@ class _BotPages:
         )
 
 
-async def read_form(request: Request, most_fields: int = MOST_FIELDS) -> dict[str, list[str]]:
-    """What a page's form sent."""
-    body = (await request.body()).decode("utf-8", "replace")
-    try:
-        return parse_qs(body, keep_blank_values=True, max_num_fields=most_fields)
-    except ValueError as error:
-        raise InvalidError(f"a form has at most {most_fields} fields") from error
-
-
 def _with_providers(bot: dict[str, Any]) -> dict[str, Any]:
     """A bot with what is to be shown of its chat networks."""
     shown = []
@@ -148,4 +170,5 @@ def _with_providers(bot: dict[str, Any]) -> dict[str, Any]:
                 "me": status.get("me") if state == "connected" else None,
             }
         )
-    return {**bot, "providers": shown, "by": bot["config"]["reply"]["by"]}
+    by = bot["config"]["reply"]["by"]
+    return {**bot, "providers": shown, "by": by, "is_open": bots.is_open_to_all(bot)}

@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.conversations import bots
 from mediamill.conversations.keeper import BotKeeper
+from mediamill.conversations.model import CHAT
 from mediamill.conversations.retry import retry_message
-from mediamill.conversations.say import CHAT, say_text
+from mediamill.conversations.say import say_text
 from mediamill.conversations.watch import (
     UnknownConversationError,
     failed_replies,
@@ -26,8 +27,8 @@ from mediamill.conversations.watch import (
 )
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.rules import Engine
-from mediamill.ui.bots import read_form
 from mediamill.ui.bubbles import Bubble, make_bubbles
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer
 
 COOKIE = "mediamill_chat"

@@ -11,7 +11,7 @@ from mediamill.db.connection import Connection, Database
 from mediamill.engine import browse, dead
 from mediamill.engine.rules import Engine
 from mediamill.errors import InvalidError, MediamillError
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.jobs import Before, Filter, Text
 from mediamill.ui.rendering import Renderer, status_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,12 +62,12 @@ class Section:
     routes: list[Route] = field(default_factory=list)
 
 
-def add_docs_page(router: APIRouter, renderer: Renderer, describe: Callable[[], Document]) -> None:
-    """`describe` gives the OpenAPI document."""
+def add_docs_page(router: APIRouter, renderer: Renderer) -> None:
+    """The page of the API."""
 
     async def docs(request: Request) -> HTMLResponse:
         """Every route, how it is called, and what it answers."""
-        document = describe()
+        document: Document = request.app.openapi()
         base = str(request.base_url).rstrip("/")
         return renderer.page("docs.html", info=document["info"], sections=read_sections(document, base))
 
@@ -161,6 +161,7 @@ class _Reader:
         # Braces would mean something to curl.
         address = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
         lines = [shlex.join([*words, self._base + address])]
+        lines += ['-H "Authorization: Bearer $TOKEN"'] if path != "/health" else []
         match media_type:
             case "application/json":
                 lines += [f"-H {shlex.quote('Content-Type: application/json')}"]

@@ -16,7 +16,7 @@ from mediamill.libraries.add import add_library
 from mediamill.libraries.edit import pause_library, resume_library
 from mediamill.libraries.scan_job import request_scan
 from mediamill.libraries.trash import remove_library, restore_library
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.library_desk import LibraryDesk
 from mediamill.ui.rendering import Renderer, status_of
 

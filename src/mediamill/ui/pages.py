@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
@@ -17,12 +18,13 @@ from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
 from mediamill.staging.usage import UsageDesk
 from mediamill.ui.access_page import add_access_pages
+from mediamill.ui.account_page import add_account_page
 from mediamill.ui.asset_page import add_asset_page
 from mediamill.ui.audit_page import add_audit_page
 from mediamill.ui.bots import add_bot_pages
 from mediamill.ui.chat import add_chat_pages
 from mediamill.ui.dead import add_dead_page
-from mediamill.ui.docs import Document, add_docs_page
+from mediamill.ui.docs import add_docs_page
 from mediamill.ui.figures import FiguresDesk
 from mediamill.ui.grid import add_grid_page
 from mediamill.ui.jobs import add_job_pages
@@ -47,9 +49,22 @@ def add_pages(
     """All pages and what they load, onto the server; its guard stands before them too."""
     desk: UsageDesk = server.state.usage_desk
     dispatch: Dispatch = server.state.deps.dispatch
-    pages = create_pages(database, engine, settings, keeper, server.openapi, desk, dispatch.facts)
-    server.include_router(pages)
+    pages = create_pages(database, engine, settings, keeper, desk, dispatch.facts)
+    server.router.routes.extend(pages.routes)  # as in create_api
+    server.add_exception_handler(404, _no_page(server.exception_handlers[HTTPException]))
     server.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+def _no_page(for_programs: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Any]:
+    """Where there is nothing, a person reads a page that says so."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if "text/html" in request.headers.get("accept", ""):
+            return Renderer().sorry(404, "there is no page at this address")
+        problem: Response = await for_programs(request, error)
+        return problem
+
+    return answer
 
 
 def create_pages(
@@ -57,11 +72,10 @@ def create_pages(
     engine: Engine,
     settings: Settings,
     keeper: BotKeeper,
-    describe: Callable[[], Document],
     usage_desk: UsageDesk,
     redis: Callable[[], dict[str, Any] | None],
 ) -> APIRouter:
-    """The routes of the pages; `describe` gives the document of the API, `redis` how Redis is."""
+    """The routes of the pages; `redis` tells how Redis is."""
     renderer = Renderer()
     pages = _Pages(FiguresDesk(database, settings.data_folder, redis), renderer)
     router = APIRouter(include_in_schema=False, route_class=renderer.route_class())
@@ -72,7 +86,7 @@ def create_pages(
     add_pool_pages(router, renderer, database)
     add_storage_page(router, renderer, database, settings, usage_desk)
     add_settings_page(router, renderer, database, settings)
-    add_bot_pages(router, renderer, database, keeper)
+    add_bot_pages(router, renderer, database, keeper, settings)
     add_chat_pages(router, renderer, database, engine, keeper)
     add_video_pages(router, renderer, database, engine, settings)
     desk = LibraryDesk(database)
@@ -84,8 +98,9 @@ def create_pages(
     add_search_page(router, renderer, database, settings)
     add_worker_page(router, renderer, database)
     add_access_pages(router, renderer, database)
+    add_account_page(router, renderer, database, settings)
     add_audit_page(router, renderer, database, settings)
-    add_docs_page(router, renderer, describe)
+    add_docs_page(router, renderer)
     return router
 
 

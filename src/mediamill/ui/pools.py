@@ -15,7 +15,7 @@ from mediamill.engine import pools, watch
 from mediamill.engine.pools import Fault, Pool, PoolInvalidError
 from mediamill.errors import NotFoundError
 from mediamill.processors.registry import processor_names
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer
 
 

@@ -19,8 +19,8 @@ from mediamill.intake.model import STATES, TYPES
 from mediamill.intake.projects import add_project, delete_project, edit_project, list_projects, show_project
 from mediamill.intake.proposals import accept_all, list_proposals
 from mediamill.settings import Settings
-from mediamill.ui.bots import read_form
 from mediamill.ui.field_form import MOST_INPUTS, read_catalog, rows_of
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.ui.review_page import add_review_page
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import Any
 
 import asyncpg
@@ -88,8 +89,9 @@ def may(scope: str) -> bool:
     return caller is None or caller.may(Scope(scope))
 
 
+@cache
 def make_templates() -> Environment:
-    """Everything that is put into a page is escaped, and a name that is missing is an error."""
+    """One for the process. What is put into a page is escaped, and a name that is missing is an error."""
     templates = Environment(
         loader=PackageLoader("mediamill.ui"),
         autoescape=True,

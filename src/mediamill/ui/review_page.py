@@ -19,7 +19,7 @@ from mediamill.intake.model import UnknownFileError
 from mediamill.intake.pages import MOST_ID, write_place
 from mediamill.intake.projects import show_project
 from mediamill.settings import Settings
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.ui.sheet import choose, groups_of, is_open, make_sheet
 

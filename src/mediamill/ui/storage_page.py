@@ -15,7 +15,7 @@ from mediamill.libraries.look import list_libraries
 from mediamill.settings import Settings
 from mediamill.staging.quota import GIGABYTE, limit_bytes
 from mediamill.staging.usage import FOLDERS, UsageDesk
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
 
 

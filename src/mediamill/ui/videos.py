@@ -16,7 +16,7 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
 from mediamill.storage.choose import storage_of
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer
 from mediamill.ui.watching import WatchPage
 from mediamill.videos.again import retranscode_video, retry_video

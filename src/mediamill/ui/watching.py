@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Database
 from mediamill.errors import MediamillError
-from mediamill.ui.bots import read_form
+from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.videos.edit import edit_video
 from mediamill.videos.look import list_categories, show_transcript, show_video

@@ -40,6 +40,9 @@ TONES = {
     "processing": "accent",
     "in_progress": "accent",
     "pending": "warn",
+    "allowed": "good",
+    "blocked": "bad",
+    "open": "warn",
 }
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -78,10 +78,17 @@ async def _tell(connection: Connection, worker_id: int, command: str) -> None:
 
 
 def _with_jobs(worker: dict[str, Any], running: list[dict[str, Any]]) -> dict[str, Any]:
-    """A worker with what it has in hand and the encoders that it has, in words."""
+    """A worker with what it has in hand, its encoders in words, and what its machine does not keep children from."""
     encoders = worker["capabilities"].get("encoders")
     named = [ENCODERS.get(name, str(name)) for name in encoders] if isinstance(encoders, list) else []
+    gaps = worker["capabilities"].get("confinement_gaps")
     jobs = [job for job in running if job["worker_id"] == worker["id"]]
     stats = worker["stats"] if isinstance(worker["stats"], dict) else {}
     figures = {name: value for name, value in stats.items() if isinstance(value, int | float)}
-    return {**worker, "jobs": jobs, "encoders": named, "stats": figures}
+    return {
+        **worker,
+        "jobs": jobs,
+        "encoders": named,
+        "stats": figures,
+        "gaps": gaps if isinstance(gaps, list) else [],
+    }

@@ -119,7 +119,7 @@ class Uploads:
         pieces: AsyncIterable[bytes | Inflow],
         *,
         announced_bytes: int | None = None,
-        sha256: bytes | None = None,
+        checksum: bytes | None = None,
     ) -> Upload:
         """What comes, behind what there is. With the last byte it becomes a video."""
         row = await self._row(upload_id)
@@ -128,7 +128,7 @@ class Uploads:
         try:
             async with self._hold(upload_id) as part:
                 row = await self._touch(upload_id)
-                await self._append(part, row, offset, pieces, sha256)
+                await self._append(part, row, offset, pieces, checksum)
         except PartMissingError:
             row = await self._row(upload_id)
             if offset != row["bytes"]:
@@ -186,11 +186,11 @@ class Uploads:
         row: Record,
         offset: int,
         pieces: AsyncIterable[bytes | Inflow],
-        sha256: bytes | None,
+        checksum: bytes | None,
     ) -> None:
         looked = _looked_at(pieces) if offset == 0 else pieces
         try:
-            size = await part.append(looked, offset=offset, length=row["bytes"], sha256=sha256)
+            size = await part.append(looked, offset=offset, length=row["bytes"], checksum=checksum)
         except NotAVideoError:
             await self._drop(part, row["id"])
             raise

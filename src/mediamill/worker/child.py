@@ -5,17 +5,16 @@ Started by spawn.py as `python -m mediamill.worker.child <plan as JSON>`.
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import faulthandler
 import os
 import resource
-import signal
 import socket
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,21 @@ from typing import Any
 import msgspec
 
 from mediamill.errors import GiveUpError, MediamillError, NotNowError
-from mediamill.processors.contract import Processor, ProcessorInput, ProcessorOutput, WrongTypeError
+from mediamill.media.source_file import InputFile
+from mediamill.processors.contract import (
+    CALLER,
+    NO_CALLER,
+    Processor,
+    ProcessorInput,
+    ProcessorOutput,
+    WrongTypeError,
+)
 from mediamill.processors.registry import load_processor
-from mediamill.worker.confine import confine, confine_files
+from mediamill.worker.confine import confine_calls, confine_files
+from mediamill.worker.die_with_parent import die_with_parent
 from mediamill.worker.messages import (
     HEADER,
+    MOST_FILES,
     Done,
     Failed,
     FailureKind,
@@ -42,8 +51,8 @@ from mediamill.worker.messages import (
     decode_work,
     frame,
 )
+from mediamill.worker.process_namespace import enter_namespace
 
-PR_SET_PDEATHSIG = 1
 MESSAGE_CHARS = 10_000
 TRACEBACK_CHARS = 100_000
 
@@ -65,9 +74,9 @@ class Link:
         with self._writing:
             self._sock.sendall(data)
 
-    def receive(self) -> Work | None:
-        """The next job, or None when the worker has gone."""
-        got = self._sock.recv(65536)
+    def receive(self) -> tuple[Work, list[int]] | None:
+        """The next job and the descriptors of its files, or None when the worker has gone."""
+        got, descriptors, _, _ = socket.recv_fds(self._sock, 65536, MOST_FILES)
         while len(got) < HEADER.size:
             if not (more := self._sock.recv(65536)):
                 return None
@@ -79,8 +88,8 @@ class Link:
                 if not (more := self._sock.recv(1 << 20)):
                     return None
                 whole += more
-            return decode_work(memoryview(whole)[HEADER.size :])
-        return decode_work(memoryview(got)[HEADER.size :])
+            return decode_work(memoryview(whole)[HEADER.size :]), descriptors
+        return decode_work(memoryview(got)[HEADER.size :]), descriptors
 
 
 class Given(ProcessorInput):
@@ -88,18 +97,18 @@ class Given(ProcessorInput):
 
     __slots__ = ("_where", "folder_made")
 
-    def __init__(self, work: Work, link: Link) -> None:
+    def __init__(self, work: Work, descriptors: Sequence[int], folder: str, link: Link) -> None:
         put = object.__setattr__  # the contract is frozen
         put(self, "payload", work.payload)
         put(self, "mime_type", work.mime_type)
-        put(self, "file", None if work.file is None else Path(os.fsdecode(work.file)))
+        put(self, "file", _input_file(work, descriptors))
         put(self, "checkpoint", work.checkpoint)
         put(self, "attempt", work.attempt)
         # Not a method of this object: the cycle would keep the payload alive until a garbage collection.
         put(self, "report", partial(send_report, link, work.number, work.output_bytes))
         put(self, "kept", work.kept)
-        put(self, "keep", partial(send_kept, link, work.number, work.output_bytes, work.folder))
-        put(self, "_where", work.folder)
+        put(self, "keep", partial(send_kept, link, work.number, work.output_bytes, folder))
+        put(self, "_where", folder)
         put(self, "folder_made", False)
 
     def __getattr__(self, name: str) -> Any:
@@ -111,6 +120,17 @@ class Given(ProcessorInput):
         folder.mkdir(mode=0o700, exist_ok=True)
         object.__setattr__(self, "folder", folder)
         return folder
+
+
+def _input_file(work: Work, descriptors: Sequence[int]) -> InputFile | None:
+    if work.file is None:
+        return None
+    path = os.fsdecode(work.file)
+    if work.failed:
+        return InputFile.opened(path, failed=work.failed)
+    if work.members is None:
+        return InputFile.opened(path, descriptor=descriptors[0])
+    return InputFile.opened(path, members=dict(zip(work.members, descriptors, strict=True)))
 
 
 def send_report(
@@ -176,9 +196,9 @@ def printable(text: str, limit: int) -> str:
     return cut.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def answer(processor: Processor, work: Work, link: Link) -> bytearray:
+def answer(processor: Processor, work: Work, descriptors: Sequence[int], home: str, link: Link) -> bytearray:
     """Run one attempt; the frame that tells how it ended. Nothing that a processor raises ends the child."""
-    given = Given(work, link)
+    given = Given(work, descriptors, f"{home}/{work.number}", link)
     try:
         output = process(processor, given, work, link)
         if not isinstance(output, ProcessorOutput):
@@ -188,6 +208,10 @@ def answer(processor: Processor, work: Work, link: Link) -> bytearray:
         return bounded(Done(work.number, result, files, given.folder_made), work.output_bytes)
     except BaseException as error:
         return frame(failure(error, work.number, given.folder_made))
+    finally:
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):  # the processor may have closed it
+                os.close(descriptor)
 
 
 def process(processor: Processor, given: Given, work: Work, link: Link) -> ProcessorOutput:
@@ -226,14 +250,6 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
     return Failed(number, kind, text, code, fix, told, folder, notice, real)
 
 
-def tie_to_parent(parent: int) -> None:
-    """Die with the worker, even if it is killed with -9 and even if this process hangs."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(1)
-
-
 def set_limits(memory_bytes: int, file_bytes: int) -> None:
     """Memory that the processor may take, no core files, no endless files."""
     for which, limit in (
@@ -249,21 +265,32 @@ def set_limits(memory_bytes: int, file_bytes: int) -> None:
 def main(arguments: list[str]) -> None:
     """Load the processor, then work until the worker is gone."""
     plan = msgspec.json.decode(arguments[0], type=Start)
-    tie_to_parent(plan.parent)
-    os.set_inheritable(plan.descriptor, False)
+    die_with_parent(plan.parent)
+    sockets = [plan.descriptor]
+    if os.environ[CALLER] != NO_CALLER:
+        sockets.append(int(os.environ[CALLER]))
+    for descriptor in sockets:
+        os.set_inheritable(descriptor, False)
+    if plan.programs:
+        enter_namespace(sockets)
     faulthandler.enable()
     link = Link(socket.socket(fileno=plan.descriptor))
     try:
         set_limits(plan.memory_bytes, plan.file_bytes)
-        confine_files(Path(plan.folder))
+        os.chdir(plan.folder)
+        if plan.landlock:
+            confine_files(Path(plan.folder), Path(plan.models), programs=plan.programs)
         processor = load_processor(plan.processor, plan.mime_types, plan.timeout_seconds)
-        confine(processor, Path(plan.folder))
+        confine_calls(programs=plan.programs)
     except BaseException as error:
         link.send(frame(failure(error, 0, False)))
         os._exit(1)
-    link.send(frame(Ready()))
-    while (work := link.receive()) is not None:
-        link.send(answer(processor, work, link))
+    network = getattr(processor, "network", False) is True
+    if not network:
+        os.environ[CALLER] = NO_CALLER
+    link.send(frame(Ready(network)))
+    while (received := link.receive()) is not None:
+        link.send(answer(processor, *received, plan.folder, link))
 
 
 if __name__ == "__main__":

@@ -1,61 +1,93 @@
-"""What a child process may do besides computing: read files, write in its sandbox's folder, little else.
+"""What a child process may do besides computing: read its libraries and models, use a folder of its own, little else.
 
-Strangers' bytes meet large libraries here. Whoever takes over such a library finds no network, no place to
-write to, no other process to reach. A kernel without these means runs the children all the same, and `told` says so.
+Strangers' bytes meet large libraries here. Whoever takes over such a library finds no network, no file but the one
+that is being processed, no other process, and no place to write to but a folder that goes with the child. A kernel
+without these means runs the children all the same, and `describe_confinement` says what is missing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import site
+import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from mediamill.settings import Settings
 from mediamill.worker import seccomp
-from mediamill.worker.landlock import allow_writes, landlock_version
+from mediamill.worker.landlock import Allowed, landlock_version, restrict
 
 log = logging.getLogger(__name__)
 
-_DEVICES = ("null", "zero", "full", "kfd", "dri", "nvidia*")  # what programs throw away, and graphics cards
+_SINKS = ("null", "zero", "full", "random", "urandom")
+_GRAPHICS = ("kfd", "dri", "nvidia*")
+# What the dynamic linker, the C library, fonts, time zones and colour profiles are looked for in.
+_SYSTEM = (
+    *("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local/lib"),
+    *("/usr/share", "/usr/local/share", "/usr/local/cuda", "/opt/rocm"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone"),
+    *("/etc/fonts", "/etc/OpenCL", "/etc/vulkan"),
+)
+# How many cores and how much memory there are, and what the process itself is like.
+_MACHINE = (
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems"),
+    *("/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count", "/proc/driver/nvidia"),
+    *("/sys/devices/system", "/sys/kernel/mm/transparent_hugepage", "/sys/fs/cgroup"),
+)
+_PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 
 
-def confine_files(folder: Path) -> None:
-    """Before the processor is loaded, as libraries start threads: writes go to the sandbox's folder only.
+def confine_files(folder: Path, models: Path, *, programs: bool = False) -> None:
+    """Before the processor is loaded, as libraries start threads: it sees only what it needs, and writes only here.
 
-    And to the folder of the models, as a processor may fetch its model when it is made.
+    `programs`: it runs some, so those of the system may be run.
     """
-    if landlock_version():
-        models = Settings().models_folder
-        with contextlib.suppress(OSError):
-            models.mkdir(parents=True, exist_ok=True)
-        allow_writes([folder, models], _devices(), alone=True)
+    code = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, filter(None, sys.path))]
+    code += [Path(sys.executable).resolve().parent.parent, Path(site.getuserbase())]
+    read = [*code, *map(Path, (*_SYSTEM, *_MACHINE)), models]
+    run = [*map(Path, (*_PROGRAMS, *_SYSTEM)), Path(sys.prefix), Path(sys.base_prefix)]
+    restrict(Allowed(read, run if programs else (), [folder], _devices(_SINKS) + _devices(_GRAPHICS)))
 
 
-def confine(processor: Any, folder: Path) -> None:
-    """Before the first job: the models are there, and the network is for those who declare it."""
-    if landlock_version():
-        allow_writes([folder], _devices())
+def confine_calls(*, programs: bool = False) -> None:
+    """Before the first job, for all threads: only the system calls that decoding needs."""
     if seccomp.is_available():
-        network = getattr(processor, "network", False) is True
-        # Not unix sockets either, as one of them leads to the database.
-        seccomp.filter_calls((seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if network else ())
+        seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
 
 
-def told() -> str:
+def is_landlocked() -> bool:
+    """Does the kernel confine by Landlock, and is it not switched off by setting?"""
+    from mediamill.settings import Settings  # a child, which starts for every few jobs, does without
+
+    return bool(landlock_version()) and Settings().sandbox_landlock
+
+
+def find_gaps() -> list[str]:
+    """What children on this machine could do because the kernel lacks the means to keep them from it."""
+    version, gaps = landlock_version(), []
+    if not is_landlocked():
+        why = "switched off by setting" if version else "this kernel has no Landlock"
+        gaps.append(f"children can read and write all files of their user ({why})")
+    elif version < 6:
+        gaps.append(f"children can reach more than on a newer kernel (Landlock {version}; 6 has all)")
+    if not seccomp.is_available():
+        gaps.append("children can use every system call, the network too (no seccomp here)")
+    return gaps
+
+
+def describe_confinement() -> str:
     """What is in force on this machine, in words."""
-    version = landlock_version()
-    network = "no network unless declared" if seccomp.is_available() else "network (no seccomp here)"
-    files = f"no writes outside (Landlock {version})" if version else "writes anywhere (no Landlock here)"
-    return f"{network}, {files}"
+    return (
+        "; ".join(find_gaps()) or f"confined to their own file, by Landlock {landlock_version()} and seccomp"
+    )
 
 
 @cache
-def tell_once() -> None:
-    """In the log, once per process."""
-    log.info("children: %s", told())
+def log_confinement() -> None:
+    """Once per process."""
+    log.info("children: %s", describe_confinement())
 
 
-def _devices() -> list[Path]:
-    return [found for name in _DEVICES for found in Path("/dev").glob(name)]
+@cache
+def _devices(names: tuple[str, ...]) -> list[Path]:
+    """Looked for once, as a confined process cannot."""
+    return [found for name in names for found in Path("/dev").glob(name)]

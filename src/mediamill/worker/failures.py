@@ -41,6 +41,12 @@ class InvalidOutputError(_ToldError, GiveUpError):
     code = "invalid_output"
 
 
+class TooMuchWrittenError(_ToldError, GiveUpError):
+    """The processor wrote more than it may."""
+
+    code = "too_much_written"
+
+
 class ProcessorFailedError(_ToldError, RetryLaterError):
     """The processor failed; trying again may help."""
 

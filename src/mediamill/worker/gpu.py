@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mediamill.environment import plain_environment
+
 log = logging.getLogger(__name__)
 
 LIMIT_SECONDS = 60.0
@@ -25,7 +27,11 @@ def find_encoders() -> tuple[str, ...]:
         return ()
     try:
         asked = subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, "-c", _QUESTION], capture_output=True, timeout=LIMIT_SECONDS, check=True
+            [sys.executable, "-c", _QUESTION],
+            capture_output=True,
+            timeout=LIMIT_SECONDS,
+            check=True,
+            env=plain_environment(),
         )
         usable = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

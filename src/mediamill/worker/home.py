@@ -17,6 +17,7 @@ from mediamill.engine.flight_log import FlightLog
 from mediamill.engine.model import ClaimedJob, Command, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.storage.choose import Place
+from mediamill.worker.confine import find_gaps
 from mediamill.worker.source import Source
 
 # What a worker hears: of jobs (in which pool), of pools, of itself (its id); with no name: anything may have happened.
@@ -45,7 +46,9 @@ class WorkerPlan:
     @property
     def capabilities(self) -> dict[str, Any]:
         """What it can do that others may not."""
-        return {"gpu": self.gpu, **({"encoders": list(self.encoders)} if self.encoders else {})}
+        gaps = find_gaps()
+        told = {"encoders": list(self.encoders)} if self.encoders else {}
+        return {"gpu": self.gpu, **told, **({"confinement_gaps": gaps} if gaps else {})}
 
 
 @dataclass(frozen=True, slots=True)

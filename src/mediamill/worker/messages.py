@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 HEADER = struct.Struct("<I")
+MOST_FILES = 253  # descriptors that go with one message: the kernel's own limit
 # A failure (with its traceback, cut by the child) must get through whatever the limit on results is.
 FAILURE_ALLOWANCE_BYTES = 500_000
 
@@ -25,21 +26,25 @@ class Start(msgspec.Struct, frozen=True):
     memory_bytes: int
     file_bytes: int
     folder: str  # the only one to write to
+    programs: bool  # it runs some
+    models: str  # the folder of the model files
+    landlock: bool  # it is confined by Landlock
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):
-    """Worker to child: one attempt at one job."""
+    """Worker to child: one attempt at one job. Descriptors of its files come with the first byte, in this order."""
 
     number: int
     payload: dict[str, Any]
     mime_type: str | None
     file: bytes | None  # a path: names need not be UTF-8
-    folder: str
     checkpoint: Any
     attempt: int
     output_bytes: int
     kept: dict[str, dict[str, Any]] = {}
     traced: bool = False  # somebody wants to know when it began and ended
+    members: tuple[str, ...] | None = None  # the file is a folder, and these are open
+    failed: int = 0  # the file could not be opened: errno
 
 
 class KeptFile(msgspec.Struct, array_like=True, frozen=True):
@@ -71,7 +76,9 @@ class Report(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, tag=True):
-    """Child to worker, once: the processor is loaded."""
+    """Child to worker, once: the processor is loaded. `network`: it asks servers, so it needs a caller."""
+
+    network: bool = False
 
 
 class Progress(msgspec.Struct, array_like=True, frozen=True, tag=True):

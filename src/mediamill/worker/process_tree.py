@@ -54,6 +54,20 @@ def measure_memory(leader: int, *, exact: bool = False) -> int:
     return sum(_memory_of(pid, exact) for pid in _descendants(leader))
 
 
+def measure_writes(leader: int) -> int:
+    """Bytes that a child and its descendants have written so far, wherever to."""
+    return sum(_writes_of(pid) for pid in _descendants(leader))
+
+
+def _writes_of(pid: int) -> int:
+    """Both what was handed to the system and what changed in memory that belongs to files."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = (_PROC / str(pid) / "io").read_text().splitlines()
+        counts = {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
+        return max(counts["wchar"], counts["write_bytes"])
+    return 0
+
+
 def _kill_each(pids: set[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):

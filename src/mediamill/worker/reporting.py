@@ -8,7 +8,6 @@ import logging
 import os
 from collections import deque
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mediamill.engine.pools import Pool
@@ -16,7 +15,7 @@ from mediamill.errors import ClaimLostError, MediamillError
 from mediamill.staging.kept import NewKept, check_kept_name
 from mediamill.worker.away import insist
 from mediamill.worker.messages import KeptFile, Report
-from mediamill.worker.scratch import check_files
+from mediamill.worker.sandbox import Take
 
 if TYPE_CHECKING:
     from mediamill.worker.run import LaneRun
@@ -79,13 +78,13 @@ class FileKeeper:
 
     def __init__(self, run: LaneRun, pool: Pool) -> None:
         self._run, self._pool = run, pool
-        self._waiting: deque[tuple[KeptFile, Path]] = deque()
+        self._waiting: deque[tuple[KeptFile, Take]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._error: Exception | None = None
 
-    def put(self, kept: KeptFile, folder: Path) -> None:
-        """Called for each file, from the event loop."""
-        self._waiting.append((kept, folder))
+    def put(self, kept: KeptFile, take: Take) -> None:
+        """Called for each file, from the event loop. `take` moves files out of the child's reach."""
+        self._waiting.append((kept, take))
         if self._error is None and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._take_all())
 
@@ -104,9 +103,9 @@ class FileKeeper:
 
     async def _take_all(self) -> None:
         while self._waiting:
-            kept, folder = self._waiting.popleft()
+            kept, take = self._waiting.popleft()
             try:
-                new = await asyncio.to_thread(_measure, kept, folder)
+                new = await asyncio.to_thread(_measure, kept, take)
                 await insist(partial(self._run.source.keep, self._run.job, self._pool, new))
             except Exception as error:  # whatever it is, from now on the child works for nothing
                 self._error = error
@@ -114,11 +113,10 @@ class FileKeeper:
                 return
 
 
-def _measure(kept: KeptFile, folder: Path) -> NewKept:
+def _measure(kept: KeptFile, take: Take) -> NewKept:
     """Size and hash of a file that a child made, which is trusted with nothing."""
     check_kept_name(kept.name)
-    check_files(folder, {kept.name: kept.path})
-    path = folder / kept.path
+    path = take({kept.name: kept.path}) / kept.path
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()

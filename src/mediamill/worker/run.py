@@ -17,8 +17,9 @@ from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.worker.failures import TIMED_OUT_NOTICE
+from mediamill.worker.failures import TIMED_OUT_NOTICE, ProcessorFailedError, ProcessorWaitsError
 from mediamill.worker.messages import Spent
+from mediamill.worker.open_input import can_list
 from mediamill.worker.reporting import FileKeeper, Reporter
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from mediamill.worker.source import Source
 
 log = logging.getLogger(__name__)
+
+UNREADABLE = "unreadable_file"  # said by a child, which cannot look at the place where its file is
 
 _decode = msgspec.json.Decoder().decode
 
@@ -155,6 +158,14 @@ class Runner:
 
         try:
             output = await sandbox.run(given, reporter.put, keep, keeper.put)
+        except ProcessorFailedError as error:
+            if error.code == UNREADABLE and given.file and not await can_list(given.file.parent):
+                raise ProcessorWaitsError(
+                    f"the place of the file does not answer: {error.message}",
+                    fix="mount it again",
+                    code="source_away",
+                ) from error
+            raise
         finally:
             for each in spent:
                 _trace_child(pool, each)
@@ -166,7 +177,9 @@ class Runner:
         job, source = run.job, run.source
         file, kept = await source.input(job), await source.kept(job) if keeps_files else {}
         on_spent = spent.append if traces.is_on() else None
-        return SandboxJob(run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept, on_spent)
+        return SandboxJob(
+            run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept, on_spent, job.owner
+        )
 
     async def prepare(self, pool: Pool) -> None:
         """Find out now, not with the first job, whether there is such a processor."""

@@ -12,16 +12,17 @@ import asyncio
 import itertools
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mediamill.clock import wait_at_most
 from mediamill.errors import UnavailableError
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.processors.registry import find_processor
-from mediamill.worker.confine import tell_once
+from mediamill.processors.registry import runs_programs
+from mediamill.worker.confine import log_confinement
 from mediamill.worker.failures import (
     InvalidOutputError,
     MemoryLimitError,
@@ -32,8 +33,10 @@ from mediamill.worker.failures import (
     ProcessorTimeoutError,
     SandboxClosedError,
 )
+from mediamill.worker.fetch_models import MISSING, fetch_hub_models
 from mediamill.worker.messages import Done, KeptFile, Report, Spent, Work, frame
-from mediamill.worker.scratch import Home, check_files, clear_leftovers, remove_folder
+from mediamill.worker.open_input import OpenInput, open_input
+from mediamill.worker.scratch import Home, clear_leftovers, remove_folder, take_files
 from mediamill.worker.spawn import ChildPlan, Limits
 from mediamill.worker.warm_child import WarmChild
 
@@ -55,6 +58,7 @@ __all__ = [
 REAP_SECONDS = 5.0
 TEND_SECONDS = 0.5
 Keep = Callable[[Path, ProcessorOutput], Awaitable[None]]
+Take = Callable[[Mapping[str, str]], Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,21 @@ class SandboxJob:
     attempt: int = 1
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_spent: Callable[[Spent], None] | None = None  # whoever traces
+    owner: str = ""  # a child that worked for one owner works for no other
+
+    @property
+    def members(self) -> Sequence[str] | None:
+        """If its file is a folder: the files in it that the job is about."""
+        match self.payload.get("file"):
+            case {"files": list(names)}:
+                return names
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    owner: str
+    child: asyncio.Future[WarmChild]
 
 
 class Sandbox:
@@ -97,7 +116,7 @@ class Sandbox:
         self._numbers = itertools.count(1)
         self._children: set[WarmChild] = set()
         self._idle: list[WarmChild] = []
-        self._waiting: deque[asyncio.Future[WarmChild]] = deque()
+        self._waiting: deque[_Waiter] = deque()
         self._running = 0
         self._start_failures = 0
         self._retry: asyncio.TimerHandle | None = None
@@ -130,14 +149,14 @@ class Sandbox:
 
     async def start(self) -> None:
         """Clear what dead workers left. Children come with the first jobs."""
-        find_processor(self.processor)
+        self._programs = runs_programs(self.processor)
         self._loop = asyncio.get_running_loop()
         try:
             await asyncio.to_thread(clear_leftovers, self._scratch)
             self._home = Home(self._scratch)
         except OSError as error:
             raise UnavailableError(f"the scratch folder {self._scratch} cannot be used: {error}") from error
-        tell_once()
+        log_confinement()
 
     async def close(self) -> None:
         """Kill all children at once. Jobs that still run or wait fail with SandboxClosedError."""
@@ -149,8 +168,8 @@ class Sandbox:
                 timer.cancel()
         closed = SandboxClosedError()
         for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_exception(closed)
+            if not waiter.child.done():
+                waiter.child.set_exception(closed)
         self._waiting.clear()
         ending = list(self._children)
         for child in ending:
@@ -163,19 +182,40 @@ class Sandbox:
         given: SandboxJob,
         on_report: Callable[[Report], None] = lambda _: None,
         keep: Keep | None = None,
-        on_kept: Callable[[KeptFile, Path], None] | None = None,
+        on_kept: Callable[[KeptFile, Take], None] | None = None,
     ) -> ProcessorOutput:
         """Run one attempt. `keep(folder, output)` is awaited before the scratch folder goes, to take what is wanted.
 
-        `on_kept` is told of each file that the processor gives away, with the scratch folder that it lies in. That
-        folder is gone when this returns or raises.
+        `on_kept` is called for each file that the processor gives away, with a function that moves such files to where
+        no child can reach them, and names the folder. That folder is gone when this returns or raises.
         """
-        number, limits = next(self._numbers), self._limits
-        folder = f"{self._open_home().path}/{number}"
-        data = _frame(given, number, folder, limits)
-        child = await self._take()
-        hear = _split(on_report, on_kept, Path(folder), given.on_spent)
-        work = child.assign(number, data, limits, hear)
+        try:
+            return await self._run(given, on_report, keep, on_kept)
+        except ProcessorFailedError as error:
+            if error.code != MISSING:
+                raise
+            await fetch_hub_models()
+            return await self._run(given, on_report, keep, on_kept)
+
+    async def _run(
+        self,
+        given: SandboxJob,
+        on_report: Callable[[Report], None],
+        keep: Keep | None,
+        on_kept: Callable[[KeptFile, Take], None] | None,
+    ) -> ProcessorOutput:
+        number = next(self._numbers)
+        taken = self._open_home().path / f"taken-{number}"
+        opened = OpenInput() if given.file is None else await open_input(given.file, given.members)
+        try:
+            limits = self._limits.for_input(opened.size_bytes)
+            data = _frame(given, opened, number, limits)
+            child = await self._take(given.owner)
+            folder = child.plan.folder / str(number)
+            hear = _split(on_report, on_kept, partial(_take_out, folder, taken), given.on_spent)
+            work = child.assign(number, data, opened.descriptors, limits, hear)
+        finally:
+            opened.close()
         try:
             done = await work
         except BaseException:
@@ -186,30 +226,29 @@ class Sandbox:
             may_have_folder = child.made_folder
             self._put_back(child)
             if may_have_folder:
-                await self._clear(folder, child)
+                await self._clear(child, folder, taken)
             raise
         self._put_back(child)
         if done.folder or done.files:
-            return await self._deliver(done, Path(folder), keep)
+            return await self._deliver(done, folder, taken, keep)
         return ProcessorOutput(done.result, done.files)
 
-    async def _deliver(self, done: Done, folder: Path, keep: Keep | None) -> ProcessorOutput:
+    async def _deliver(self, done: Done, folder: Path, taken: Path, keep: Keep | None) -> ProcessorOutput:
         output = ProcessorOutput(done.result, done.files)
         try:
-            if done.files:
-                await asyncio.to_thread(check_files, folder, done.files)
+            await asyncio.to_thread(_take_out, folder, taken, done.files)
             if keep is not None:
-                await keep(folder, output)
+                await keep(taken, output)
             return output
         finally:
-            await self._clear(str(folder))
+            await self._clear(None, folder, taken)
 
-    async def _clear(self, folder: str, child: WarmChild | None = None) -> None:
-        """Remove a scratch folder, even if the caller is cancelled meanwhile."""
-        await asyncio.shield(self._start_cleaning(folder, child))
+    async def _clear(self, child: WarmChild | None, *folders: Path) -> None:
+        """Remove scratch folders, even if the caller is cancelled meanwhile."""
+        await asyncio.shield(self._start_cleaning(child, *folders))
 
-    def _start_cleaning(self, folder: str, child: WarmChild | None) -> asyncio.Task[None]:
-        task = self._loop.create_task(_remove_when_dead(folder, child))
+    def _start_cleaning(self, child: WarmChild | None, *folders: Path) -> asyncio.Task[None]:
+        task = self._loop.create_task(_remove_when_dead(child, folders))
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
         return task
@@ -219,42 +258,58 @@ class Sandbox:
             raise SandboxClosedError
         return self._home
 
-    async def _take(self) -> WarmChild:
+    async def _take(self, owner: str) -> WarmChild:
         """A child for one job; whoever gets it must put it back."""
         while True:
-            child = None if self._waiting else self._pick()
+            child = None if self._waiting else self._pick(owner)
             if child is None:
-                child = await self._wait_for_child()
+                child = await self._wait_for_child(owner)
             if child.alive:
+                child.owner = owner
                 return child
             self._put_back(child)  # it died on the way
 
-    def _pick(self) -> WarmChild | None:
-        if not self._idle or self._running >= self._size:
+    def _pick(self, owner: str) -> WarmChild | None:
+        """The idle child that was used last, of those that worked for this owner, or for nobody yet."""
+        if self._running >= self._size:
             return None
-        self._running += 1
-        return self._idle.pop()
+        for wanted in (owner, None):
+            for child in reversed(self._idle):
+                if child.owner == wanted:
+                    self._running += 1
+                    self._idle.remove(child)
+                    return child
+        return None
 
-    async def _wait_for_child(self) -> WarmChild:
+    async def _wait_for_child(self, owner: str) -> WarmChild:
         self._open_home()
-        waiter: asyncio.Future[WarmChild] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(owner, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._meet_demand()
         try:
-            return await waiter
+            return await waiter.child
         except asyncio.CancelledError:
-            if not waiter.cancelled() and waiter.exception() is None:
-                self._put_back(waiter.result())
+            if not waiter.child.cancelled() and waiter.child.exception() is None:
+                self._put_back(waiter.child.result())
             raise
 
     def _serve(self) -> None:
-        while self._waiting:
-            if self._waiting[0].done():  # cancelled while it waited
-                self._waiting.popleft()
-            elif (child := self._pick()) is not None:
-                self._waiting.popleft().set_result(child)
-            else:
-                return
+        """In their order; but who can be served is not held up by one who waits for a fresh child."""
+        for waiter in list(self._waiting):
+            if waiter.child.done():  # cancelled while it waited
+                self._waiting.remove(waiter)
+            elif (child := self._pick(waiter.owner)) is not None:
+                self._waiting.remove(waiter)
+                waiter.child.set_result(child)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Idle children of other owners are replaced by fresh ones, if no more children may be started."""
+        fresh = sum(child.owner is None for child in self._children)
+        short = min(len(self._waiting), self._size - self._running) - fresh
+        room = self._size + self._spares - len(self._children)
+        for child in self._idle[: max(0, short - max(0, room))]:
+            child.end(_RETIRED)
 
     def _put_back(self, child: WarmChild) -> None:
         self._running -= 1
@@ -276,8 +331,11 @@ class Sandbox:
         return had is not now and (had.memory_bytes, had.file_bytes) != (now.memory_bytes, now.file_bytes)
 
     def _meet_demand(self) -> None:
-        self._needed = max(self._needed, min(self._size, self._running + len(self._waiting)))
+        """A child for each job, besides those that are idle because they worked for others."""
+        idle = sum(child.owner is not None for child in self._idle)
+        self._needed = max(self._needed, min(self._size, self._running + len(self._waiting) + idle))
         self._fill()
+        self._make_room()
 
     def _keep_spare(self) -> None:
         self._spares = self._spare
@@ -287,11 +345,18 @@ class Sandbox:
         """Start the children that are missing; those that are loading count."""
         while self._home and self._retry is None and len(self._children) < self._needed + self._spares:
             mark = f"{self._home.name}.{next(self._numbers)}."
+            folder = self._home.path / f"child-{mark}"
             plan = ChildPlan(
-                self.processor, mark, self._limits, self._start_seconds, self._home.path, self.mime_types
+                self.processor,
+                mark,
+                self._limits,
+                self._start_seconds,
+                folder,
+                self.mime_types,
+                self._programs,
             )
             try:
-                plan.temporary_folder.mkdir(mode=0o700)
+                plan.temporary_folder.mkdir(mode=0o700, parents=True)
                 self._children.add(WarmChild(plan, self._on_ready, self._on_gone))
             except OSError as error:
                 self._start_failed(ProcessorStartError(f"no child process can be started: {error}"))
@@ -328,7 +393,7 @@ class Sandbox:
 
     def _on_gone(self, child: WarmChild, reason: Exception) -> None:
         self._children.discard(child)
-        self._start_cleaning(str(child.plan.temporary_folder), child)
+        self._start_cleaning(child, child.plan.folder)
         if child in self._idle:
             self._idle.remove(child)
         if not child.ready and reason is not _RETIRED and self._home:
@@ -342,7 +407,7 @@ class Sandbox:
         self._start_failures += 1
         if not any(child.ready for child in self._children):
             while self._waiting:
-                waiter = self._waiting.popleft()
+                waiter = self._waiting.popleft().child
                 if not waiter.done():
                     waiter.set_exception(reason)
         self._needed, self._spares = len(self._children), 0  # no more attempts until a job asks for one
@@ -360,8 +425,8 @@ _RETIRED = SandboxClosedError("the child process is replaced")
 
 def _split(
     on_report: Callable[[Report], None],
-    on_kept: Callable[[KeptFile, Path], None] | None,
-    folder: Path,
+    on_kept: Callable[[KeptFile, Take], None] | None,
+    take: Take,
     on_spent: Callable[[Spent], None] | None,
 ) -> Callable[[Report], None]:
     def hear(report: Report) -> None:
@@ -371,23 +436,29 @@ def _split(
         elif report.kept is None:
             on_report(report)
         elif on_kept is not None:
-            on_kept(report.kept, folder)
+            on_kept(report.kept, take)
 
     return hear
 
 
-def _frame(given: SandboxJob, number: int, folder: str, limits: Limits) -> bytearray:
+def _take_out(folder: Path, taken: Path, files: Mapping[str, str]) -> Path:
+    take_files(folder, files, taken)
+    return taken
+
+
+def _frame(given: SandboxJob, opened: OpenInput, number: int, limits: Limits) -> bytearray:
     work = Work(
         number,
         dict(given.payload),
         given.mime_type,
         None if given.file is None else os.fsencode(given.file),
-        folder,
         given.checkpoint,
         given.attempt,
         limits.output_bytes,
         {name: dict(facts) for name, facts in given.kept.items()},
         given.on_spent is not None,
+        opened.members,
+        opened.failed,
     )
     try:
         return frame(work)
@@ -399,7 +470,8 @@ async def _reaped(child: WarmChild) -> None:
     await wait_at_most(child.reaped, REAP_SECONDS)
 
 
-async def _remove_when_dead(folder: str, child: WarmChild | None) -> None:
+async def _remove_when_dead(child: WarmChild | None, folders: Sequence[Path]) -> None:
     if child is not None and not child.alive:
         await _reaped(child)
-    await asyncio.to_thread(remove_folder, Path(folder))
+    for folder in folders:
+        await asyncio.to_thread(remove_folder, folder)

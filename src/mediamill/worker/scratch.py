@@ -3,22 +3,29 @@
 Each sandbox owns one home folder, `<scratch>/<pid>-<random>`, and holds a lock on `<home>.lock` while it
 lives. The kernel drops the lock with the process, so a home whose lock is free belongs to nobody; process ids
 alone would not tell, as they are reused and may come from another container.
+
+In it each child has a folder, which no other child can see, with one for each attempt. What an attempt made is
+moved from there into a folder that no child can reach, and looked at only then: a child that swaps its files for
+links while the worker looks at them gains nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
 import shutil
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.process_tree import kill_marked
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Home:
@@ -70,26 +77,38 @@ def remove_folder(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def check_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Refuse derivatives that are not plain files inside the folder."""
+def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
+    """Move derivatives, which must be plain files inside the folder, into another one that their maker cannot reach."""
     for name, path in files.items():
         if not _is_inside(name) or not _is_inside(path):
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a path inside the scratch folder")
-        at = folder
-        for part in PurePosixPath(path).parts:
-            at /= part
-            _check_no_link(at, name)
-        if not at.is_file():
+    for path, name in {path: name for name, path in files.items()}.items():
+        taken = target / path
+        taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            _move_out(folder, PurePosixPath(path).parts, taken)
+            found = taken.lstat()
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise InvalidOutputError(f"derivative {name!r}: a link is in the way of {path!r}") from error
+            raise InvalidOutputError(f"derivative {name!r}: {error.strerror}: {path!r}") from error
+        if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+            raise InvalidOutputError(f"derivative {name!r}: {taken.name!r} is a link")
+        if not stat.S_ISREG(found.st_mode):
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a file")
 
 
-def _check_no_link(at: Path, name: str) -> None:
+def _move_out(folder: Path, parts: Sequence[str], target: Path) -> None:
+    """Down to the file's folder by descriptors, never by a link, and from there by one rename."""
+    opened = os.open(folder, _FOLDER)
     try:
-        found = at.lstat()
-    except OSError as error:
-        raise InvalidOutputError(f"derivative {name!r}: {error.strerror}: {at.name!r}") from error
-    if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
-        raise InvalidOutputError(f"derivative {name!r}: {at.name!r} is a link")
+        for part in parts[:-1]:
+            below = os.open(part, _FOLDER, dir_fd=opened)
+            os.close(opened)
+            opened = below
+        os.rename(parts[-1], target, src_dir_fd=opened)
+    finally:
+        os.close(opened)
 
 
 def _is_inside(path: str) -> bool:

@@ -45,12 +45,16 @@ class Shrinker:
         """End the children; images that are under way fail with RetryLaterError."""
         await self.sandbox.close()
 
-    async def __call__(self, path: Path, mime_type: str, number: int | None = None) -> tuple[str, bytes]:
+    async def __call__(
+        self, path: Path, mime_type: str, owner: str, number: int | None = None
+    ) -> tuple[str, bytes]:
         """The mime type and bytes of the small image. `number`: which of its message, 1 for the first, for errors.
+
+        `owner`: whose it is; a child that has read an image of one owner reads none of another's.
 
         ImageUnreadableError: never again. RetryLaterError: it is not the image's fault.
         """
-        given = SandboxJob({} if number is None else {"number": number}, mime_type, path)
+        given = SandboxJob({} if number is None else {"number": number}, mime_type, path, owner=owner)
         try:
             return await self._shrink_or_again(given)
         except (SandboxClosedError, ProcessorStartError, OSError) as error:

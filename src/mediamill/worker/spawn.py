@@ -10,26 +10,36 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 import msgspec
-from pydantic import SecretStr
 
-from mediamill.settings import FOR_PROCESSORS, Settings
+from mediamill.processors.contract import CALLER, NO_CALLER
+from mediamill.processors.models.servers import model_servers, placeholder_keys
+from mediamill.settings import Settings
+from mediamill.worker.confine import is_landlocked
 from mediamill.worker.messages import Start
 from mediamill.worker.process_tree import MARK
 
-_SECRETS = {
-    f"MEDIAMILL_{name}".upper()
-    for name, field in Settings.model_fields.items()
-    if SecretStr in (field.annotation, *get_args(field.annotation))
-    and field.json_schema_extra != FOR_PROCESSORS
+# The settings that processors read.
+PROCESSOR_SETTINGS = (
+    *("speech", "speech_model", "vision", "vision_model", "video", "video_model", "text", "text_model"),
+    *("embedding", "embedding_model", "library_read_text", "agent_context_tokens", "processor_threads"),
+    *("openai_url", "gemini_url", "moondream_url"),
+    *("model_timeout_seconds", "text_limit_characters", "document_pages", "document_ocr_pages"),
+    *("stub_image_seconds", "stub_audio_seconds", "stub_video_seconds"),
+)
+# What of the worker's environment a child gets: what processors and their libraries go by, no secrets.
+_PASSED_ON = {
+    *("PATH", "LANG", "LANGUAGE", "TZ", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
+    *("SOURCE_DATE_EPOCH", "MALLOC_ARENA_MAX"),
+    *(f"MEDIAMILL_{name}".upper() for name in PROCESSOR_SETTINGS),
 }
-# What is not good without a secret goes with it, or no processor could read its settings.
-_KEPT_BACK = _SECRETS | {"MEDIAMILL_QUEUE_MODE"}
-_KEPT_BACK_PREFIXES = ("OTEL_", "AWS_")  # whom traces are sent to; keys of a bucket
+_PASSED_ON_PREFIXES = (
+    *("LC_", "OMP_", "OPENBLAS_", "MKL_", "ORT_", "VIPS_"),
+    *("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "LIBVA_"),  # which graphics card, and its driver
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,11 @@ class Limits:
     memory_bytes: int
     output_bytes: int = 1_000_000  # largest result, report or checkpoint
     file_bytes: int = 64 << 30  # largest file that a processor may write
+    written_bytes: int = 64 << 30  # all that it may write
+
+    def for_input(self, input_bytes: int) -> Limits:
+        """A small file gives no reason to write very much."""
+        return replace(self, written_bytes=min(self.written_bytes, (2 << 30) + 20 * input_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +65,59 @@ class ChildPlan:
     mark: str
     limits: Limits
     start_seconds: float
-    folder: Path  # the only one that it may write to
+    folder: Path  # its own, and the only one that it may write to; it goes when the child goes
     mime_types: tuple[str, ...] = ()
+    programs: bool = False  # it may run some
 
     @property
     def temporary_folder(self) -> Path:
-        """For what libraries put aside; it goes when the child goes."""
-        return self.folder / f"tmp-{self.mark}"
+        """For what libraries put aside."""
+        return self.folder / "tmp"
 
 
-def start_child(plan: ChildPlan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
-    """The process, our end of its socket, and the pipe with all that it prints; both do not block."""
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A child: our end of its socket and the pipe with all that it prints, which do not block.
+
+    `callers`: the end of another socket that is for its caller, if there are servers that it could ask.
+    """
+
+    process: subprocess.Popen[bytes]
+    link: socket.socket
+    noise: int
+    callers: socket.socket | None
+
+
+def start_child(plan: ChildPlan) -> Started:
+    """Start it; what it needs to know is on its command line."""
     ours, theirs = socket.socketpair()
+    callers, asking = socket.socketpair() if model_servers(Settings()) else (None, None)
     noise, noise_in = os.pipe()
+    handed = [end.fileno() for end in (theirs, asking) if end is not None]
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             _command(plan, theirs.fileno()),
             stdin=subprocess.DEVNULL,
             stdout=noise_in,
             stderr=noise_in,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=handed,
             start_new_session=True,
-            env=_environment(plan),
+            env=_environment(plan, asking),
         )
     except BaseException:
         ours.close()
         os.close(noise)
+        if callers is not None:
+            callers.close()
         raise
     finally:
         theirs.close()
+        if asking is not None:
+            asking.close()
         os.close(noise_in)
     ours.setblocking(False)
     os.set_blocking(noise, False)
-    return process, ours, noise
+    return Started(process, ours, noise, callers)
 
 
 def _command(plan: ChildPlan, descriptor: int) -> list[str]:
@@ -97,19 +132,30 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
         limits.memory_bytes,
         limits.file_bytes,
         str(plan.folder),
+        plan.programs,
+        str(Settings().models_folder),
+        is_landlocked(),
     )
-    told = msgspec.json.encode(start).decode()
-    return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", told]
+    return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", msgspec.json.encode(start).decode()]
 
 
-def _environment(plan: ChildPlan) -> dict[str, str]:
-    """The worker's, without its secrets: a processor sees files, no database, no bucket, nor who is sent traces."""
-    kept = {
+def _environment(plan: ChildPlan, asking: socket.socket | None) -> dict[str, str]:
+    """By a list, so that no secret of this or any other program is in it."""
+    settings = Settings()
+    named = _PASSED_ON | {name.strip() for name in settings.sandbox_environment.split(",")}
+    passed_on = {
         name: value
         for name, value in os.environ.items()
-        if name.upper() not in _KEPT_BACK and not name.upper().startswith(_KEPT_BACK_PREFIXES)
+        if name in named or name.startswith(_PASSED_ON_PREFIXES)
     }
-    return {**kept, MARK: plan.mark, "TMPDIR": str(plan.temporary_folder)}
+    own = {
+        "TMPDIR": str(plan.temporary_folder),
+        "HOME": str(plan.temporary_folder),
+        "MEDIAMILL_MODELS": str(settings.models_folder),
+        CALLER: NO_CALLER if asking is None else str(asking.fileno()),
+        MARK: plan.mark,
+    }
+    return {**passed_on, **placeholder_keys(settings), **own}
 
 
 def open_pidfd(pid: int) -> int | None:

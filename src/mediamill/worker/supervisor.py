@@ -12,7 +12,9 @@ import sys
 from collections.abc import Mapping
 
 from mediamill.clock import wait_at_most
+from mediamill.environment import secret_file
 from mediamill.logs import tell
+from mediamill.worker.handover import HANDOVER, encode_handover, plain_of
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +29,12 @@ SUPERVISOR_GONE = signal.SIGHUP
 class Supervisor:
     """One process per worker. A worker that was told to shut down, and left in order, is not started again."""
 
-    def __init__(self, processes: int, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, processes: int, environment: Mapping[str, str] | None = None, *, more: str = ""
+    ) -> None:
         self._processes = processes
-        self._environment = {**os.environ, **(environment or {}), SUPERVISED: str(os.getpid())}
+        self._given = {**os.environ, **(environment or {})}
+        self._more = more
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._told = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -65,9 +70,7 @@ class Supervisor:
 
     async def _run_one(self, number: int) -> int:
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "mediamill", "worker", env=self._environment, start_new_session=True
-            )
+            process = await self._start()
         except OSError as error:  # no memory or no process left for it just now
             log.error("a worker cannot be started: %s", error)
             return -1
@@ -78,6 +81,17 @@ class Supervisor:
             return await process.wait()
         finally:
             del self._running[number]
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """The worker has its own copy of the descriptor by the time it is there."""
+        with secret_file(encode_handover(self._given, self._more)) as descriptor:
+            own = {SUPERVISED: str(os.getpid()), HANDOVER: str(descriptor)}
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "mediamill", "worker"),
+                env={**plain_of(self._given), **own},
+                pass_fds=[descriptor],
+                start_new_session=True,
+            )
 
 
 def follow_supervisor() -> None:

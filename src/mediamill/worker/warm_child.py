@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from mediamill.processors.models.servers import model_servers
+from mediamill.settings import Settings
 from mediamill.worker import failures
 from mediamill.worker.messages import (
     FAILURE_ALLOWANCE_BYTES,
@@ -23,8 +27,9 @@ from mediamill.worker.messages import (
     Report,
     decode_from_child,
 )
-from mediamill.worker.process_tree import kill_family, measure_memory
+from mediamill.worker.process_tree import kill_family, measure_memory, measure_writes
 from mediamill.worker.spawn import ChildPlan, Limits, describe_end, open_pidfd, start_child
+from mediamill.worker.start_caller import start_caller
 
 TAIL_BYTES = 65536
 LOOK_SECONDS = 0.5
@@ -48,6 +53,7 @@ class WarmChild:
         self.made_folder = True  # by the last job, as far as is known
         self.worn = False  # not to be given another job
         self.idle_since = 0.0
+        self.owner: str | None = None  # whom it works for; nobody yet
         self.reaped = asyncio.Event()
         self._on_ready, self._on_gone = on_ready, on_gone
         self._loop = asyncio.get_running_loop()
@@ -57,9 +63,14 @@ class WarmChild:
         self._frame_limit = FAILURE_ALLOWANCE_BYTES
         self._partial, self._unsent, self._tail = bytearray(), bytearray(), bytearray()
         self._first_weight, self._weigh_at = 0, 0.0
+        self._written_before: int | None = None
+        self._may_write = plan.limits.written_bytes
         self._timeout_seconds = plan.start_seconds
         self._deadline = self._loop.time() + plan.start_seconds
-        self._process, self._sock, self._noise = start_child(plan)
+        started = start_child(plan)
+        self._process, self._sock, self._noise = started.process, started.link, started.noise
+        self._callers = started.callers
+        self._caller: subprocess.Popen[bytes] | None = None
         self._listen()
         self._timer: asyncio.TimerHandle | None = None
         self._set_timer()
@@ -78,18 +89,24 @@ class WarmChild:
         return self.busy and self._deadline - self._loop.time() < self._timeout_seconds / 2
 
     def assign(
-        self, number: int, data: bytearray, limits: Limits, on_report: Callable[[Report], None]
+        self,
+        number: int,
+        data: bytearray,
+        files: Sequence[int],
+        limits: Limits,
+        on_report: Callable[[Report], None],
     ) -> asyncio.Future[Done]:
-        """Send one job; the future is its result, or the exception that says how it failed."""
+        """Send one job with its open files; the future is its result, or the exception that says how it failed."""
         self._work = work = self._loop.create_future()
         self._number, self._on_report, self.made_folder = number, on_report, True
         self._frame_limit = limits.output_bytes + FAILURE_ALLOWANCE_BYTES
         self._timeout_seconds = limits.timeout_seconds
         self._deadline = self._loop.time() + limits.timeout_seconds
+        self._written_before, self._may_write = None, limits.written_bytes
         self._tail.clear()  # what earlier jobs printed is none of this one's business
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()
-        self._send(data)
+        self._send(data, files)
         return work
 
     def end(self, reason: Exception) -> None:
@@ -102,6 +119,7 @@ class WarmChild:
         self._loop.remove_reader(self._sock.fileno())
         self._loop.remove_writer(self._sock.fileno())
         self._sock.close()
+        self._end_caller()
         self._loop.remove_reader(self._noise)
         os.close(self._noise)
         if self._timer is not None:
@@ -111,6 +129,13 @@ class WarmChild:
         if work is not None and not work.done():
             work.set_exception(reason)
         self._on_gone(self, reason)
+
+    def _end_caller(self) -> None:
+        if self._callers is not None:
+            self._callers.close()
+        if self._caller is not None:
+            self._caller.kill()
+            self._loop.run_in_executor(None, self._caller.wait)
 
     def has_outgrown_half_its_limit(self) -> bool:
         """Whether memory has grown that much since the first job, looked at once a second at most."""
@@ -139,9 +164,10 @@ class WarmChild:
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._exited)
 
-    def _send(self, data: bytearray) -> None:
+    def _send(self, data: bytearray, files: Sequence[int] = ()) -> None:
         try:
-            sent = self._sock.send(data)
+            # Its buffer is empty when a job begins, so the files go with the first bytes at once.
+            sent = socket.send_fds(self._sock, [data], list(files)) if files else self._sock.send(data)
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -198,7 +224,7 @@ class WarmChild:
         if isinstance(message, Progress):
             return self._report(message)
         if isinstance(message, Ready) and not self.ready:
-            return self._became_ready()
+            return self._became_ready(message)
         if isinstance(message, Failed) and not self.ready:
             return self.end(failures.ProcessorStartError(message.message, traceback=message.traceback))
         work = self._work
@@ -216,7 +242,8 @@ class WarmChild:
             work.set_result(message)
         else:
             work.set_exception(_error_from(message, self.plan.limits))
-            self.worn = message.kind == "memory"
+            caller_died = self._caller is not None and self._caller.poll() is not None
+            self.worn = message.kind == "memory" or caller_died
 
     def _report(self, message: Progress) -> None:
         if self._work is None or message.number != self._number:
@@ -226,7 +253,12 @@ class WarmChild:
         except Exception:
             _log.exception("a progress report could not be passed on")
 
-    def _became_ready(self) -> None:
+    def _became_ready(self, message: Ready) -> None:
+        if self._callers is not None and message.network:
+            self._caller = start_caller(self._callers, model_servers(Settings()))
+        elif self._callers is not None:
+            self._callers.close()
+        self._callers = None
         self.ready = True
         self._on_ready(self)
 
@@ -290,6 +322,12 @@ class WarmChild:
         limit = self.plan.limits.memory_bytes
         if self._loop.time() >= self._deadline:
             self.end(self._late_error())
+        elif self._has_written_too_much():
+            self.end(
+                failures.TooMuchWrittenError(
+                    f"the processor wrote more than its limit of {self._may_write} bytes"
+                )
+            )
         elif measure_memory(self.pid) > limit and measure_memory(self.pid, exact=True) > limit:
             self.end(
                 failures.MemoryLimitError(
@@ -298,6 +336,13 @@ class WarmChild:
             )
         else:
             self._set_timer()
+
+    def _has_written_too_much(self) -> bool:
+        """Since the first look at this job: measuring before it would cost more than a short job."""
+        written = measure_writes(self.pid)
+        if self._written_before is None:
+            self._written_before = written
+        return written - self._written_before > self._may_write
 
     def _late_error(self) -> Exception:
         late = f"within {self._timeout_seconds:g} s"

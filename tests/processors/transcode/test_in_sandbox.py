@@ -13,7 +13,7 @@ import pytest
 
 from mediamill.media.hls import check_output
 from mediamill.worker.messages import KeptFile
-from mediamill.worker.sandbox import Limits, ProcessorCrashedError, Sandbox, SandboxJob
+from mediamill.worker.sandbox import Limits, ProcessorCrashedError, Sandbox, SandboxJob, Take
 from tests.processors.transcode.attempts import TINY
 from tests.processors.transcode.clips import Film, make_clip
 
@@ -26,8 +26,8 @@ class Worker:
         self.times: dict[str, int] = {}
         self.news = asyncio.Event()
 
-    def take(self, kept: KeptFile, scratch: Path) -> None:
-        shutil.move(scratch / kept.path, self.folder / kept.name)
+    def take(self, kept: KeptFile, take_out: Take) -> None:
+        shutil.move(take_out({kept.name: kept.path}) / kept.path, self.folder / kept.name)
         size = (self.folder / kept.name).stat().st_size
         self.facts[kept.name] = {**kept.facts, "bytes": size}
         self.times[kept.name] = self.times.get(kept.name, 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.processors.transcode.ladder import (
@@ -90,7 +90,6 @@ def test_many_frames_a_second_may_take_more_bits() -> None:
     assert rungs_for(1920, 1080, 48.0) == slow
 
 
-@settings(deadline=None)
 @given(sides, sides, rates, choices)
 def test_every_quality_is_either_made_or_skipped_with_a_reason(
     width: int, height: int, rate: float, wanted: list[str] | None
@@ -101,7 +100,6 @@ def test_every_quality_is_either_made_or_skipped_with_a_reason(
     assert all(skipped.values())
 
 
-@settings(deadline=None)
 @given(sides, sides, rates)
 def test_rungs_are_even_within_the_source_and_fall(width: int, height: int, rate: float) -> None:
     rungs = rungs_for(width, height, rate)
@@ -119,14 +117,12 @@ def test_rungs_are_even_within_the_source_and_fall(width: int, height: int, rate
         assert higher.width * higher.height > lower.width * lower.height
 
 
-@settings(deadline=None)
 @given(st.integers(360, 9000), st.integers(360, 4000), rates)
 def test_the_shape_of_the_picture_stays(width: int, height: int, rate: float) -> None:
     for rung in rungs_for(width, height, rate):
         assert abs(distortion(rung, width, height)) <= 4 / min(rung.width, rung.height)
 
 
-@settings(deadline=None)
 @given(sides, sides, rates)
 def test_a_turned_source_has_turned_rungs(width: int, height: int, rate: float) -> None:
     turned = [(rung.name, rung.height, rung.width, rung.max_rate) for rung in rungs_for(height, width, rate)]

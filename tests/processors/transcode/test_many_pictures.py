@@ -32,7 +32,7 @@ def recordings(draw: st.DrawFn) -> tuple[Borders, list[Shown[int]]]:
     return Borders(TIMESCALE, draw(lengths), 1 / rate), pictures
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(recordings(), st.data())
 def test_a_later_attempt_shows_the_same_pictures(
     recording: tuple[Borders, list[Shown[int]]], data: st.DataObject
@@ -45,7 +45,7 @@ def test_a_later_attempt_shows_the_same_pictures(
     assert from_segment(later, first) == from_segment(whole, first)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(recordings())
 def test_there_are_never_more_than_sixty_a_second_and_the_end_stays(
     recording: tuple[Borders, list[Shown[int]]],

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 import pyvips
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -202,7 +202,6 @@ def test_what_cannot_be_made_is_warned_of(tmp_path: Path, monkeypatch: pytest.Mo
     assert [warning.split(":")[0] for warning in warnings] == ["there is no poster"]
 
 
-@settings(deadline=None)
 @given(st.floats(0.01, 400 * 3600))
 def test_there_are_never_more_than_400_little_pictures(seconds: float) -> None:
     assert seconds / interval_for(seconds) <= 400

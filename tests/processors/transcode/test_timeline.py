@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mediamill.processors.transcode.timeline import Borders, Shown
@@ -36,7 +36,6 @@ def test_a_picture_a_little_late_is_no_reason_to_repeat() -> None:
     assert arranged(MILLISECONDS, 3960, 4050) == [(0, 3960), (1, 4050), (1, 4090)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 9000), min_size=2, max_size=40), st.integers(1, 38))
 def test_it_does_not_matter_where_decoding_began(steps: list[int], skipped: int) -> None:
     times = [sum(steps[:count]) for count in range(len(steps))]

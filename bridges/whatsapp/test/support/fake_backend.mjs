@@ -7,10 +7,14 @@ import { until } from './until.mjs';
 export class FakeBackend {
   /** Every message frame that came, also those sent again. */
   frames = [];
+  /** Every question whether a message may come in. */
+  asked = [];
   statuses = [];
   requests = [];
   /** What to answer to a frame: a frame, or null for silence. */
   answer = ({ spool_id }) => ({ type: 'ack', spool_id });
+  /** What to answer to a question. */
+  answerAsk = ({ spool_id }) => ({ type: 'admit', spool_id });
   /** The HTTP status with which connections are refused, or null. */
   refuseWith = null;
   #server;
@@ -72,8 +76,9 @@ export class FakeBackend {
 
   #onFrame(client, frame) {
     if (frame.type === 'status') return this.statuses.push(frame.status);
-    this.frames.push(frame);
-    const answer = this.answer(frame);
+    const isAsk = frame.type === 'ask';
+    (isAsk ? this.asked : this.frames).push(frame);
+    const answer = isAsk ? this.answerAsk(frame) : this.answer(frame);
     if (answer) client.send(JSON.stringify(answer));
   }
 }

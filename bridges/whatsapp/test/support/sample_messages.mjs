@@ -41,6 +41,25 @@ export const messages = {
   text_by_lid: { message: { conversation: 'who am I' }, key: { remoteJid: ANN_LID, remoteJidAlt: undefined } },
   text_by_lid_known: { message: { conversation: 'it is me' }, key: { remoteJid: ANN_LID, remoteJidAlt: ANN } },
   text_group: { message: { conversation: 'hello all' }, key: inGroup },
+  text_group_mention: {
+    message: {
+      extendedTextMessage: { text: '@100000000000001 hello', contextInfo: { mentionedJid: ['100000000000001@lid'] } },
+    },
+    key: inGroup,
+  },
+  text_group_reply: {
+    message: {
+      extendedTextMessage: {
+        text: 'and then?',
+        contextInfo: {
+          stanzaId: '3EB0AA',
+          participant: '491700000001@s.whatsapp.net',
+          quotedMessage: { conversation: 'Once upon a time' },
+        },
+      },
+    },
+    key: inGroup,
+  },
   text_outgoing: {
     message: { deviceSentMessage: { destinationJid: ANN_LID, message: { conversation: 'I am on my way' } } },
     key: byMe,

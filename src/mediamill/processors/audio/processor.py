@@ -13,7 +13,6 @@ from mediamill.processors.audio.captions import CAPTIONS_FILE, write_captions
 from mediamill.processors.audio.transcribe import Progress, transcribe_file
 from mediamill.processors.audio.wording import SHORT_SECONDS, word_transcript
 from mediamill.processors.media_processor import BaseMediaProcessor
-from mediamill.processors.models.choose import speech_model
 from mediamill.processors.models.contract import Segment, Transcript
 from mediamill.processors.result import ProcessingResult
 
@@ -27,9 +26,7 @@ class AudioTranscriptionProcessor(BaseMediaProcessor):
 
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
         super().__init__(mime_types, timeout_seconds)
-        self.network = self.settings.speech != "local"
-        if self.settings.speech == "hub":  # fetched now: once jobs run, its folder cannot be written
-            speech_model()
+        self.network = self.settings.speech == "openai"
 
     def process_media(
         self, file_path: Path, mime_type: str, caption: str, media_metadata: Mapping[str, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
 import struct
 import zipfile
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from mediamill.media.errors import DamagedMediaError, MediaTooLargeError, ProtectedMediaError
+from mediamill.media.source_file import DescriptorReader, opened
 from mediamill.processors.document.document_text import MEGABYTE, Limits
 
 # Large: expat looks at an unfinished token again with every chunk.
@@ -32,7 +32,7 @@ BROKEN = (
 )
 
 
-class _ShortReads(io.FileIO):
+class _ShortReads(DescriptorReader):
     """zipfile reads the whole directory at once, as large as the file says it is: not here."""
 
     def read(self, size: int | None = -1, /) -> Any:
@@ -48,7 +48,8 @@ class Archive:
     def __init__(self, path: Path, limits: Limits, what: str) -> None:
         self.what, self._limits = what, limits
         self._unpacked_bytes = 0
-        self._file = _ShortReads(path)
+        with opened(path) as descriptor:
+            self._file = _ShortReads(descriptor)
         try:
             self._zip = zipfile.ZipFile(self._file)
         except BROKEN as error:

@@ -70,7 +70,7 @@ def read_pdf(
 def open_pdf(path: Path) -> pdfium.PdfDocument:
     """The file; the empty password is tried."""
     try:
-        pdf = pdfium.PdfDocument(path)
+        pdf = pdfium.PdfDocument(path.open("rb"), autoclose=True)
     except pdfium.PdfiumError as error:
         code = getattr(error, "err_code", None)
         if code in (pdfium_c.FPDF_ERR_PASSWORD, pdfium_c.FPDF_ERR_SECURITY):

@@ -12,7 +12,7 @@ from pathlib import Path
 from mediamill.errors import NotNowError, RetryLaterError
 from mediamill.media.errors import EmptyMediaError, MediaError, MissingMediaError
 from mediamill.media.sniff import sniff
-from mediamill.media.source_file import is_at, open_quietly
+from mediamill.media.source_file import InputFile, is_at, open_quietly
 
 
 class UnreadableFileError(RetryLaterError):
@@ -97,7 +97,8 @@ def _look(descriptor: int, path: Path) -> SourceFile:
 def _trouble(error: OSError, path: Path, verb: str) -> Exception:
     """Is it the file, or all that is around it? An input/output error may be either."""
     why = f"{error.strerror or error}"
-    if error.errno in _AWAY or (error.errno == errno.EIO and not _can_list(path.parent)):
+    unknown = isinstance(path, InputFile)  # then the worker looks
+    if error.errno in _AWAY or (error.errno == errno.EIO and not unknown and not _can_list(path.parent)):
         return SourceAwayError(f"the place of the file does not answer: {why}", fix="mount it again")
     return UnreadableFileError(f"the file cannot be {verb}: {why}")
 

@@ -70,8 +70,6 @@ class LibraryTagger:
         beyond = self.settings.openai_url or self.settings.moondream_url
         self.network = bool(beyond) or self.settings.vision != "local" or self.settings.embedding == "openai"
         self._visions: dict[str, VisionModel] = {}
-        if self.settings.embedding == "hub":
-            choose.image_embedder()  # fetched now: later there may be no network
 
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """Look at all that is left of what the job names."""

@@ -1,6 +1,6 @@
 """What processors ask of models. An adapter fulfils one of these; `model` names it as name@revision.
 
-`network`: it talks to somebody beyond this machine, so its processor must not be cut off.
+`network`: it asks a model server, so its processor needs a caller.
 Adapters are made once per child process. A model that is overloaded, away or slow raises RetryLaterError;
 an answer that will never be right (refused, not authorised, nonsense twice) raises GiveUpError.
 """

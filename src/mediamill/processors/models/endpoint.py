@@ -15,29 +15,26 @@ Time spent on sending a body does not count: only the server's own time is limit
 from __future__ import annotations
 
 import json
-import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import httpx
+import msgspec
 from pydantic import SecretStr
 
 from mediamill.clock import retry_after_seconds
 from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.processors.models.calls import Call, CallFailed, Method, Reply, open_calls
 
-LARGEST_ANSWER_BYTES = 10_000_000
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 10.0
-LONGEST_CONNECT_SECONDS = 10.0
 QUICK_RETRIES = 2
 AGAIN = frozenset({408, 425, 429})
+OF_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding"})  # set by whoever makes the call
 T = TypeVar("T")
-
-# At DEBUG it writes the headers of answers, and Gemini's may hold the key.
-logging.getLogger("httpcore").setLevel(logging.INFO)
 
 
 class ModelBusyError(RetryLaterError):
@@ -94,25 +91,6 @@ class Answer:
         return told
 
 
-@dataclass(slots=True)
-class _Clock:
-    """How long the server may still take. It stands still while we send."""
-
-    until: float
-    sending_since: float = field(default=0)
-
-    @property
-    def left_seconds(self) -> float:
-        return self.until - time.monotonic()
-
-    def trace(self, event: str, _info: Mapping[str, Any]) -> None:
-        """Told by the HTTP library of each of its steps."""
-        if event.endswith("send_request_body.started"):
-            self.sending_since = time.monotonic()
-        elif event.endswith("send_request_body.complete"):
-            self.until += time.monotonic() - self.sending_since
-
-
 @dataclass(frozen=True, slots=True)
 class Door:
     """Where a server is and what opens it; `url_setting` and `key_setting` are named in errors."""
@@ -131,13 +109,13 @@ class Endpoint:
 
     def __init__(self, door: Door, timeout_seconds: float) -> None:
         self._door, self._timeout_seconds = door, timeout_seconds
-        self.url = _checked_url(door)
+        self.url = checked_url(door)
         self.where = self.url.netloc.decode("ascii")
-        self._key = _checked_key(door)
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        self._key = checked_key(door)
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if self._key:
-            headers[door.key_header] = f"{door.key_prefix}{self._key}"
-        self._client = httpx.Client(headers=headers, follow_redirects=False)
+            self._headers[door.key_header] = f"{door.key_prefix}{self._key}"
+        self._calls = open_calls()
 
     def model_id(self, name: str) -> str:
         """Provenance: only the server knows which weights it runs, so its address stands for the revision."""
@@ -159,21 +137,37 @@ class Endpoint:
         **parts: Any,
     ) -> T:
         """Ask until `read` can make sense of the answer. `parts`: headers, json, content, data, files (httpx)."""
-        clock = _Clock(time.monotonic() + self._timeout_seconds)
+        request, body = self._build(method, path, parts)
+        until = time.monotonic() + self._timeout_seconds
         tries, nonsense = 0, 0
         while True:
             tries += 1
+            call = msgspec.structs.replace(request, patience_seconds=max(0.01, until - time.monotonic()))
+            outcome = self._calls.perform(call, body)
+            until += outcome.sending_seconds
             try:
-                return read(self._try(method, path, clock, parts))
+                return read(self._take(outcome))
             except NonsenseError as error:
                 nonsense += 1
                 if nonsense > min(1, retries):
                     raise NonsenseError(f"{self.where}: {error.message}", fix=self._model_fix()) from error
             except _AgainError as error:
                 pause = self._pause(error, tries)
-                if tries > retries or pause > min(LONGEST_WAIT_SECONDS, clock.left_seconds):
+                if tries > retries or pause > min(LONGEST_WAIT_SECONDS, until - time.monotonic()):
                     raise ModelBusyError(f"{self.where}: {error}") from error
                 time.sleep(pause)
+
+    def _build(self, method: str, path: str, parts: Mapping[str, Any]) -> tuple[Call, Iterable[bytes]]:
+        """The request, and its body, which can be read again for each try; a file is read from the disk as it goes."""
+        url = self.url.copy_with(raw_path=self.url.raw_path.rstrip(b"/") + path.encode("ascii"))
+        headers = {**self._headers, **(parts.get("headers") or {})}
+        request = httpx.Request(method, url, **{**parts, "headers": headers})
+        if "content-length" not in request.headers:
+            request.read()
+        size = int(request.headers.get("content-length") or len(request.content))
+        sent = [(name, value) for name, value in request.headers.multi_items() if name not in OF_TRANSPORT]
+        call = Call(cast(Method, method), str(url), sent, size, self._timeout_seconds)
+        return call, cast(Iterable[bytes], request.stream)
 
     def _pause(self, error: _AgainError, tries: int) -> float:
         if error.after_seconds is not None:
@@ -181,46 +175,38 @@ class Endpoint:
         step = min(FIRST_PAUSE_SECONDS, self._timeout_seconds / 20) * 2.0 ** (tries - 1)
         return step * random.uniform(0.5, 1.5)  # noqa: S311 - so that many workers do not come back at once
 
-    def _try(self, method: str, path: str, clock: _Clock, parts: Mapping[str, Any]) -> Answer:
-        patience = max(0.01, clock.left_seconds)
-        timeout = httpx.Timeout(patience, connect=min(LONGEST_CONNECT_SECONDS, patience))
-        url = self.url.copy_with(raw_path=self.url.raw_path.rstrip(b"/") + path.encode("ascii"))
-        try:
-            request = self._client.build_request(
-                method, url, timeout=timeout, extensions={"trace": clock.trace}, **parts
-            )
-            response = self._client.send(request, stream=True)
-            try:
-                return self._take(response, clock)
-            finally:
-                response.close()
-        except httpx.TimeoutException as error:
-            raise _AgainError(f"no answer within {self._timeout_seconds:g} seconds") from error
-        except httpx.TransportError as error:
-            raise _AgainError(f"the connection failed ({error or type(error).__name__})") from error
-        except httpx.DecodingError as error:
-            raise NonsenseError("the answer cannot be decoded") from error
+    def _take(self, outcome: Reply | CallFailed) -> Answer:
+        if isinstance(outcome, CallFailed):
+            raise self._call_failure(outcome)
+        if 200 <= outcome.status < 300:
+            return Answer(httpx.Headers(outcome.headers), outcome.body)
+        raise self._failure(outcome)
 
-    def _take(self, response: httpx.Response, clock: _Clock) -> Answer:
-        body = bytearray()
-        for chunk in response.iter_bytes():  # as it comes: with a size it would wait until so much is there
-            body += chunk
-            if len(body) > LARGEST_ANSWER_BYTES:
-                raise NonsenseError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")
-            if clock.left_seconds < 0:
-                raise _AgainError(f"no whole answer within {self._timeout_seconds:g} seconds")
-        if response.is_success:
-            return Answer(response.headers, bytes(body))
-        raise self._failure(response, bytes(body))
+    def _call_failure(self, failed: CallFailed) -> Exception:
+        match failed.kind:
+            case "timeout":
+                return _AgainError(f"{failed.text} within {self._timeout_seconds:g} seconds")
+            case "transport":
+                return _AgainError(f"the connection failed ({failed.text})")
+            case "decoding" | "too_large":
+                return NonsenseError(failed.text)
+            case "request_too_large":
+                return RefusedError(f"the request to {self.where} is too large: {failed.text}")
+            case "forbidden":
+                fix = f"add {self.url} to MEDIAMILL_MODEL_SERVERS"
+                return ModelNotSetError(f"{self.where} may not be called: {failed.text}", fix=fix)
+            case "no_caller":
+                fix = f"add {self.url} to MEDIAMILL_MODEL_SERVERS"
+                return ModelNotSetError(f"{self.where} cannot be called: {failed.text}", fix=fix)
 
-    def _failure(self, response: httpx.Response, body: bytes) -> Exception:
-        status = response.status_code
+    def _failure(self, reply: Reply) -> Exception:
+        status = reply.status
         if status == 429:
-            after = retry_after_seconds(response.headers.get("Retry-After"))
+            after = retry_after_seconds(httpx.Headers(reply.headers).get("Retry-After"))
             told = f" for {after:.0f} more seconds" if after is not None else ""
             return _AgainError(f"too many requests (429){told}", after)
         if status >= 500 or status in AGAIN:
-            return _AgainError(f"the server failed ({status}){self._reason(body)}")
+            return _AgainError(f"the server failed ({status}){self._reason(reply.body)}")
         if status in (401, 403):  # their own words may repeat the key
             setting = self._door.key_setting
             fix = f"set {setting}" if self._key is None else f"check {setting}: it is refused"
@@ -228,7 +214,7 @@ class Endpoint:
         if 300 <= status < 400:
             fix = f"set {self._door.url_setting} to the final address"
             return RefusedError(f"{self.where} sends us elsewhere ({status})", status=status, fix=fix)
-        reason = f"{self.where} refuses the request ({status}){self._reason(body)}"
+        reason = f"{self.where} refuses the request ({status}){self._reason(reply.body)}"
         return RefusedError(reason, status=status, fix=self._model_fix())
 
     def _model_fix(self) -> str:
@@ -248,7 +234,8 @@ class Endpoint:
         return f": {line}" if line else ""
 
 
-def _checked_url(door: Door) -> httpx.URL:
+def checked_url(door: Door) -> httpx.URL:
+    """Its address; one that cannot be right is not repeated, as it may hold a password."""
     try:
         url = httpx.URL(door.url.strip())
     except (httpx.InvalidURL, ValueError) as error:
@@ -261,7 +248,8 @@ def _checked_url(door: Door) -> httpx.URL:
     return url
 
 
-def _checked_key(door: Door) -> str | None:
+def checked_key(door: Door) -> str | None:
+    """Its key, if there is one."""
     key = door.key.get_secret_value().strip() if door.key else ""
     if not (key.isascii() and key.isprintable()):  # the HTTP library would print it in its complaint
         raise ModelNotSetError(f"{door.key_setting} has characters that no key has")

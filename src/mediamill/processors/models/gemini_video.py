@@ -18,7 +18,6 @@ from mediamill.media.errors import MediaTooLargeError, UnsupportedMediaError
 from mediamill.processors.models.contract import Sight
 from mediamill.processors.models.endpoint import (
     Answer,
-    Door,
     Endpoint,
     ModelBusyError,
     ModelNotSetError,
@@ -26,6 +25,7 @@ from mediamill.processors.models.endpoint import (
     RefusedError,
 )
 from mediamill.processors.models.instructions import VIDEO, hint
+from mediamill.processors.models.servers import gemini_door
 from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -62,18 +62,7 @@ class GeminiVideo:
     network = True
 
     def __init__(self, settings: Settings) -> None:
-        if settings.gemini_key is None:
-            raise ModelNotSetError("there is no key for Gemini", fix="set MEDIAMILL_GEMINI_KEY")
-        door = Door(
-            settings.gemini_url,
-            "MEDIAMILL_GEMINI_URL",
-            settings.gemini_key,
-            "MEDIAMILL_GEMINI_KEY",
-            "MEDIAMILL_VIDEO_MODEL",
-            key_header="x-goog-api-key",
-            key_prefix="",
-        )
-        self._endpoint = Endpoint(door, settings.model_timeout_seconds)
+        self._endpoint = Endpoint(gemini_door(settings), settings.model_timeout_seconds)
         self._patience_seconds = settings.model_timeout_seconds
         self._asked = (settings.video_model or DEFAULT_MODEL).removeprefix("models/")
         if not MODEL_NAME.fullmatch(self._asked):

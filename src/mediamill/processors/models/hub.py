@@ -29,6 +29,12 @@ class HubUnreachableError(RetryLaterError):
     code = "hub_unreachable"
 
 
+class HubModelMissingError(RetryLaterError):
+    """A model of the hub is not on this machine."""
+
+    code = "hub_model_missing"
+
+
 class HubModelUnusableError(GiveUpError):
     """The model hub does not have this model, or not the files that it should have."""
 
@@ -69,6 +75,16 @@ def find_hub_model(known: Sequence[HubModel], name: str, setting: str) -> HubMod
             fix=f"set it to one of {names}, or to owner/name@commit with all 40 digits of the commit",
         )
     return HubModel(other[1], other[1], other[2], known[0].files, known[0].extras)
+
+
+def hub_model_folder(model: HubModel, models_folder: Path) -> Path:
+    """The folder of a model that was fetched. Whoever decodes has no network, so nothing is fetched here."""
+    folder = model.folder(models_folder)
+    if not folder.is_dir():
+        raise HubModelMissingError(
+            f"the model {model.name} was not fetched from the hub", fix="mediamill models fetch"
+        )
+    return folder
 
 
 def fetch_hub_model(model: HubModel, models_folder: Path) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mediamill.processors.models.contract import Pixels, Vectors
-from mediamill.processors.models.hub import HubModel, HubModelUnusableError, fetch_hub_model, find_hub_model
+from mediamill.processors.models.hub import HubModel, HubModelUnusableError, find_hub_model, hub_model_folder
 from mediamill.settings import Settings
 
 DEFAULT_MODEL = "ViT-B-32__laion2b-s34b-b79k"
@@ -49,13 +49,13 @@ def chosen_model(settings: Settings) -> HubModel:
 
 
 class HubEmbedder:
-    """The network is needed only while it is made, and only the first time."""
+    """Its files are fetched before: see fetch_hub.py."""
 
     network = False
 
     def __init__(self, settings: Settings) -> None:
         model = chosen_model(settings)
-        folder = fetch_hub_model(model, settings.models_folder)
+        folder = hub_model_folder(model, settings.models_folder)
         self.model = model.id
         try:
             self._eye = _Eye(folder / "visual", settings.processor_threads)

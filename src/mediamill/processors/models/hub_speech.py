@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mediamill.processors.models.hub import HubModel, fetch_hub_model, find_hub_model
+from mediamill.processors.models.hub import HubModel, find_hub_model, hub_model_folder
 from mediamill.processors.models.whisper import WhisperSpeech, load_whisper
 from mediamill.settings import Settings
 
@@ -37,11 +37,11 @@ def chosen_model(settings: Settings) -> HubModel:
 
 
 class HubSpeech(WhisperSpeech):
-    """The network is needed only here, while it is made, and only the first time."""
+    """Its files are fetched before: see fetch_hub.py."""
 
     def __init__(self, settings: Settings) -> None:
         model = chosen_model(settings)
-        folder = fetch_hub_model(model, settings.models_folder)
+        folder = hub_model_folder(model, settings.models_folder)
         import ctranslate2
 
         device, kind = ("cuda", "float16") if ctranslate2.get_cuda_device_count() else ("cpu", "int8")

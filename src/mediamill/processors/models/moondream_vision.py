@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mediamill.processors.models.contract import Pixels, Sight
 from mediamill.processors.models.data_url import jpeg_data_url
-from mediamill.processors.models.endpoint import Answer, Door, Endpoint, ModelNotSetError, NonsenseError
+from mediamill.processors.models.endpoint import Answer, Endpoint, NonsenseError
+from mediamill.processors.models.servers import moondream_door
 from mediamill.settings import Settings
 
 DEFAULT_MODEL = "moondream"
@@ -16,18 +17,7 @@ class MoondreamVision:
     network = True
 
     def __init__(self, settings: Settings) -> None:
-        if not settings.moondream_url:
-            raise ModelNotSetError("no Moondream endpoint is set", fix="set MEDIAMILL_MOONDREAM_URL")
-        door = Door(
-            settings.moondream_url,
-            "MEDIAMILL_MOONDREAM_URL",
-            settings.moondream_key,
-            "MEDIAMILL_MOONDREAM_KEY",
-            "MEDIAMILL_VISION_MODEL",
-            key_header="X-Moondream-Auth",
-            key_prefix="",
-        )
-        self._endpoint = Endpoint(door, settings.model_timeout_seconds)
+        self._endpoint = Endpoint(moondream_door(settings), settings.model_timeout_seconds)
         # Both spellings of the address are in use: with and without the version.
         self._path = "/caption" if self._endpoint.url.path.strip("/") else "/v1/caption"
         self._asked = settings.vision_model or DEFAULT_MODEL

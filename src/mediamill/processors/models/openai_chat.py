@@ -7,14 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mediamill.processors.models.endpoint import (
-    Answer,
-    Door,
-    Endpoint,
-    ModelNotSetError,
-    NonsenseError,
-    RefusedError,
-)
+from mediamill.processors.models.endpoint import Answer, Endpoint, NonsenseError, RefusedError
+from mediamill.processors.models.servers import openai_door
 from mediamill.settings import Settings
 
 LONGEST_TEXT_CHARACTERS = 100_000
@@ -24,19 +18,8 @@ AS_JSON = "\n\nAnswer with one JSON object of this JSON schema, and nothing else
 
 
 def openai_endpoint(settings: Settings, model_setting: str) -> Endpoint:
-    """The server of the settings. There is no default: media go nowhere that nobody named."""
-    if not settings.openai_url:
-        raise ModelNotSetError(
-            "no OpenAI-compatible endpoint is set", fix="set MEDIAMILL_OPENAI_URL, up to and including /v1"
-        )
-    door = Door(
-        settings.openai_url,
-        "MEDIAMILL_OPENAI_URL",
-        settings.openai_key,
-        "MEDIAMILL_OPENAI_KEY",
-        model_setting,
-    )
-    return Endpoint(door, settings.model_timeout_seconds)
+    """The server of the settings."""
+    return Endpoint(openai_door(settings, model_setting), settings.model_timeout_seconds)
 
 
 def chat(endpoint: Endpoint, model: str, instructions: str, content: Any) -> tuple[str, str]:

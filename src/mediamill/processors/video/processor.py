@@ -56,9 +56,7 @@ class VideoDescriptionProcessor(BaseMediaProcessor):
         super().__init__(mime_types, timeout_seconds)
         self.eyes = Eyes(vision, reader)
         engines = (self.settings.speech, self.settings.vision, self.settings.video)
-        self.network = any(engine != "local" for engine in engines)
-        if self.settings.speech == "hub":  # fetched now: once jobs run, its folder cannot be written
-            choose.speech_model()
+        self.network = any(engine not in ("local", "hub") for engine in engines)
 
     def process_media(
         self, file_path: Path, mime_type: str, caption: str, media_metadata: Mapping[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from mediamill.conversations.reply import Turn
+from mediamill.conversations.reply import Answer, Turn
 from mediamill.db.connection import Database
 from mediamill.errors import GiveUpError, MediamillError
 from mediamill.inputs.look import RunWatch, retry_run
@@ -36,7 +36,7 @@ class RunAnswerer:
         self._database, self._api, self._bot_id = database, api, bot_id
         self._runs, self._taker, self._watch = runs, taker, watch
 
-    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> str:
+    async def answer(self, thread: str, history: Sequence[Turn], told: str, message_id: int) -> Answer:
         """See Answerer. The agent knows what was said before."""
         del history
         chat = thread.rpartition("/")[2]
@@ -49,7 +49,7 @@ class RunAnswerer:
         if run.state == "failed":
             await self._note_failed(run.run_id)
             raise RunFailedError(run.error)
-        return run.answer
+        return Answer(run.answer, run.tokens)
 
     async def _try_again(self, run: Run) -> None:
         """Only if its failure was told before: then somebody has asked for another try."""

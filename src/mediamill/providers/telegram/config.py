@@ -41,8 +41,17 @@ def read_config(given: Mapping[str, Any], settings: Settings) -> tuple[TelegramC
     if config.mode == "webhook" and config.webhook_url is None:
         fix = "set webhook_url to the address under which this server is reached from outside"
         raise BadTelegramConfigError("a webhook needs webhook_url", fix=fix)
+    if config.webhook_url is not None and not _may_be_called(config.webhook_url, settings):
+        fix = "put a proxy with a certificate in front of the server; see docs/how-to/telegram.md"
+        raise BadTelegramConfigError("Telegram calls webhooks by https:// only", fix=fix)
     secret = config.token or settings.telegram_token
     return config, checked_token(secret.get_secret_value() if secret else "")
+
+
+def _may_be_called(webhook_url: str, settings: Settings) -> bool:
+    """A Bot API server of one's own calls http:// too."""
+    own = settings.telegram_url != Settings.model_fields["telegram_url"].default
+    return own or webhook_url.startswith("https://")
 
 
 def checked_token(token: str) -> str:

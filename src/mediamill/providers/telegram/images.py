@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from mediamill.conversations.access import Gate
 from mediamill.db.connection import Connection
 from mediamill.errors import GiveUpError, InvalidError, MediamillError, QuotaExceededError
 from mediamill.inputs.model import ImageBufferError, SpooledImage
@@ -20,7 +21,7 @@ from mediamill.providers.telegram.failures import FailedStepError, is_last_try
 from mediamill.providers.telegram.files import PIECE_BYTES, open_file
 from mediamill.providers.telegram.inbox import Inbox, Kept
 from mediamill.providers.telegram.runs import Runs
-from mediamill.providers.telegram.update import Incoming
+from mediamill.providers.telegram.update import Incoming, sender_of
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,16 @@ class ImageTaker:
     """Of one bot."""
 
     def __init__(
-        self, inbox: Inbox, api: BotApi, spool: Spool, runs: Runs, acks: Acks, shared_folder: Path | None
+        self,
+        inbox: Inbox,
+        api: BotApi,
+        spool: Spool,
+        runs: Runs,
+        acks: Acks,
+        shared_folder: Path | None,
+        gate: Gate,
     ) -> None:
+        self._gate = gate
         self._inbox, self._api, self._spool, self._runs, self._acks = inbox, api, spool, runs, acks
         self._shared_folder = shared_folder
         self._at_once = asyncio.Semaphore(AT_ONCE)
@@ -93,7 +102,8 @@ class ImageTaker:
             await self._count(connection, piece.message, failed=1, reason=_reason(found))
         if piece.message.text:
             await self._inbox.note_image_saved(connection, piece.kept)
-        else:
+        else:  # with a text it is counted as that
+            await self._gate.count(connection, sender_of(piece.message), strict=False)
             await self._inbox.end(connection, piece.kept)
 
     async def _save(

@@ -105,6 +105,11 @@ class Inbox:
         if ended is None:
             raise TakenError
 
+    async def is_album_known(self, chat: str, album: str) -> bool:
+        """Was another of this album let in?"""
+        async with self.database.connection() as connection:
+            return bool(await queries.is_album_known.value(connection, **self._keys, chat=chat, album=album))
+
     async def note_image_saved(self, connection: Connection, kept: Kept) -> None:
         """In the transaction that saved it; the caption follows."""
         noted = await queries.note_image_saved.value(connection, **self._keys, update_id=kept.update_id)

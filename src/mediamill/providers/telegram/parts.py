@@ -13,6 +13,7 @@ from mediamill.providers.telegram.answerer import RunAnswerer
 from mediamill.providers.telegram.api import BotApi
 from mediamill.providers.telegram.config import TelegramConfig, account_of, read_config
 from mediamill.providers.telegram.consume import Consumer
+from mediamill.providers.telegram.identity import Identity
 from mediamill.providers.telegram.images import ImageTaker
 from mediamill.providers.telegram.inbox import Inbox
 from mediamill.providers.telegram.media import MediaStager
@@ -69,11 +70,12 @@ def put_together(context: BotContext, house: House, tell: Tell) -> Parts:
         file_limit_bytes=settings.upload_limit_bytes,
         shared_folder=files,
     )
-    images = ImageTaker(inbox, api, house.spool, runs, acks, files)
-    taker = Taker(context, inbox, runs, images, media, mouth)
+    identity = Identity(account)
+    images = ImageTaker(inbox, api, house.spool, runs, acks, files, context.gate)
+    taker = Taker(context, inbox, runs, images, media, mouth, identity)
     consumer = Consumer(bot_id, inbox, taker, acks)
     webhook = _webhook(config, token, bot_id)
-    poller = Poller(api, inbox, tell, consumer.wake, webhook)
+    poller = Poller(api, inbox, tell, consumer.wake, webhook, identity)
     answerer = RunAnswerer(database, api, bot_id, runs, taker, house.watch) if runs.by_agent else None
     return Parts(api, inbox, runs, taker, consumer, poller, mouth, answerer, webhook[1] if webhook else "")
 

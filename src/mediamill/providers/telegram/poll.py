@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from mediamill.providers.telegram.api import (
     TelegramRefusedError,
     TokenRefusedError,
 )
+from mediamill.providers.telegram.identity import Identity
 from mediamill.providers.telegram.inbox import Inbox
 from mediamill.providers.telegram.update import ALLOWED_UPDATES
 
@@ -31,6 +33,9 @@ POLL_SECONDS = 50
 MORE_SECONDS = 15.0  # for the way there and back
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
+EMPTY_SECONDS = (
+    1.0  # between questions that bring nothing new: a Bot API may not wait for updates as Telegram does
+)
 REFUSED_SECONDS = 60.0
 CHECK_WEBHOOK_SECONDS = 300.0
 
@@ -47,8 +52,10 @@ class Poller:
         tell: Tell,
         wake: Callable[[], None],
         webhook: tuple[str, str] | None,
+        identity: Identity,
     ) -> None:
         self._api, self._inbox, self._tell, self._wake, self._webhook = api, inbox, tell, wake, webhook
+        self._identity = identity
         self._me: dict[str, Any] = {}
         self._offset: int | None = None
         self._pause = FIRST_PAUSE_SECONDS
@@ -75,6 +82,7 @@ class Poller:
                 "identifier": f"@{me.get('username')}",
                 "display_name": str(me.get("first_name"))[:255],
             }
+            self._identity.learn(str(me.get("username") or ""))
         if self._webhook is None:
             await self._api.call("deleteWebhook", drop_pending_updates=False)
         else:
@@ -90,11 +98,12 @@ class Poller:
 
     async def _poll(self) -> None:
         """The first time without waiting: then it is known that we may."""
-        timeout = POLL_SECONDS if self._is_connected else 0
+        timeout, asked_at = POLL_SECONDS if self._is_connected else 0, time.monotonic()
+        confirmed = self._offset
         updates = await self._api.call(
             "getUpdates",
             seconds=timeout + MORE_SECONDS,
-            offset=self._offset,
+            offset=confirmed,
             limit=BATCH,
             timeout=timeout,
             allowed_updates=ALLOWED_UPDATES,
@@ -105,15 +114,18 @@ class Poller:
         if not self._is_connected:
             self._is_connected = True
             await self._tell({"state": "connected", "me": self._me, "mode": "polling"})
-        if updates:
-            await self._keep(updates)
+        new = await self._keep(updates) if updates else 0
+        told_again = not updates or confirmed is not None  # what was kept before a crash is confirmed at once
+        if timeout and not new and told_again:
+            await asyncio.sleep(asked_at + EMPTY_SECONDS - time.monotonic())
 
-    async def _keep(self, updates: list[Any]) -> None:
-        """In the database, then to be acknowledged."""
-        await self._inbox.keep(updates)
+    async def _keep(self, updates: list[Any]) -> int:
+        """In the database, then to be acknowledged. How many are new."""
+        new = await self._inbox.keep(updates)
         self._wake()
         numbers = [update.get("update_id") for update in updates if isinstance(update, dict)]
         self._offset = max((number for number in numbers if isinstance(number, int)), default=-1) + 1
+        return new
 
     async def _watch_webhook(self) -> None:
         """What Telegram says of our door now and then."""

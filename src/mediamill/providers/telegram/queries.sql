@@ -47,6 +47,11 @@ order by u.message_id, u.update_id limit :amount;
 update telegram_updates set state = :state, update = null, error = :error, ended_at = now()
 where bot_id = :bot_id and account = :account and update_id = :update_id and state = 'new' returning update_id;
 
+-- name: is_album_known
+-- Was another of its album let in? The pieces of an album may come one by one, and only one has the caption.
+select exists (select from telegram_updates
+    where bot_id = :bot_id and account = :account and chat = :chat and album = :album and state = 'done');
+
 -- name: note_image_saved
 -- Its caption is still to be taken.
 update telegram_updates set image_saved = true

@@ -7,7 +7,6 @@ from mediamill.db.connection import Connection
 from mediamill.inputs.accept import accept_run
 from mediamill.inputs.model import AgentChoice, NewRun, Run, Scope
 from mediamill.providers.telegram.config import NAME
-from mediamill.providers.telegram.update import Incoming
 
 AGENTS = ("openai", "pi")
 
@@ -24,13 +23,10 @@ class Runs:
         """Does an agent answer for the bot?"""
         return self._reply.by in AGENTS
 
-    def answers(self, message: Incoming) -> bool:
-        """Is somebody there who answers this?"""
-        return self._reply.by != "none" and (self._reply.groups or not message.is_group)
-
-    def wants(self, message: Incoming) -> bool:
-        """Is it for the agent?"""
-        return self.by_agent and self.answers(message)
+    @property
+    def is_answered(self) -> bool:
+        """Is somebody there who answers?"""
+        return self._reply.by != "none"
 
     def scope(self, chat: str, user: str | None) -> Scope:
         """Images of one person in one chat wait together."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mediamill.conversations.model import clean_text
+from mediamill.conversations.model import Sender, clean_text
 from mediamill.providers.telegram import wording
 
 ALLOWED_UPDATES = ("message", "edited_message")
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 LONGEST_NAME = 255
 BIGGEST = 2**62
+MOST_ENTITIES = 100
 
 MediaKind = Literal["image", "video", "audio", "document", "sticker"]
 # What Telegram calls it, what we call it, and its type where Telegram states none.
@@ -37,6 +38,7 @@ class MediaFile:
     file_id: str
     mime_type: str
     filename: str | None = None
+    seconds: int = 0  # how long it plays, as Telegram says
 
     @property
     def is_image(self) -> bool:
@@ -60,6 +62,8 @@ class Incoming:
     file: MediaFile | None = None
     album: str | None = None
     edit: int | None = None  # when, if it is a correction
+    mentioned_ids: frozenset[int] = frozenset()  # of accounts that it mentions or replies to
+    mentioned_names: frozenset[str] = frozenset()  # user names in it, in small letters, without @
 
     @property
     def is_group(self) -> bool:
@@ -70,6 +74,12 @@ class Incoming:
     def provider_message_id(self) -> str:
         """A correction is a message of its own."""
         return f"{self.message_id}" if self.edit is None else f"{self.message_id}.{self.edit}"
+
+
+def sender_of(message: Incoming) -> Sender:
+    """Who wrote it."""
+    others = (f"@{message.sender_username}",) if message.sender_username else ()
+    return Sender(message.sender, message.sender_name, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,39 @@ def read_message(update: Mapping[str, Any]) -> Incoming | None:
         file=file,
         album=_text(message, "media_group_id") or None,
         edit=(_number(message, "edit_date") or 0) if is_edit else None,
+        mentioned_ids=frozenset(_mentioned_ids(message)),
+        mentioned_names=frozenset(_mentioned_names(message)),
     )
+
+
+def _mentioned_ids(message: Mapping[str, Any]) -> Iterator[int]:
+    """Whom it answers, and accounts without a user name that it mentions."""
+    users = [_dict(_dict(message, "reply_to_message"), "from")]
+    users += [_dict(entity, "user") for entity, _ in _entities(message, "text_mention")]
+    for user in users:
+        if (found := _number(user, "id")) is not None:
+            yield found
+
+
+def _mentioned_names(message: Mapping[str, Any]) -> Iterator[str]:
+    """`@name`, and the name in `/command@name`."""
+    for _, said in _entities(message, "mention", "bot_command"):
+        name = said.partition("@")[2].casefold()
+        if name:
+            yield name
+
+
+def _entities(message: Mapping[str, Any], *kinds: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Marked parts of the text or the caption, with what stands there; Telegram counts in UTF-16 units."""
+    for text_name, name in (("text", "entities"), ("caption", "caption_entities")):
+        raw = _text(message, text_name).encode("utf-16-le")
+        found = message.get(name)
+        for entity in found[:MOST_ENTITIES] if isinstance(found, list) else ():
+            if isinstance(entity, dict) and entity.get("type") in kinds:
+                start, length = _number(entity, "offset") or 0, _number(entity, "length") or 0
+                if start >= 0 and length >= 0:
+                    part = raw[2 * start : 2 * (start + length)]
+                    yield entity, part.decode("utf-16-le", "replace")
 
 
 def _file_of(message: Mapping[str, Any]) -> MediaFile | None:
@@ -135,7 +177,8 @@ def _file_of(message: Mapping[str, Any]) -> MediaFile | None:
         if file_id and not found.get("is_animated"):  # a drawing in a form of Telegram's own
             stated = "video/webm" if found.get("is_video") else _text(found, "mime_type").lower()[:255]
             filename = _text(found, "file_name")[:LONGEST_NAME]
-            return MediaFile(kind, file_id, stated or usual, filename or None)
+            seconds = max(0, _number(found, "duration") or 0)
+            return MediaFile(kind, file_id, stated or usual, filename or None, seconds)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
@@ -52,6 +53,11 @@ class Bridge:
         self._last_word: Mapping[str, Any] | None = None
         self._running: asyncio.Task[None] | None = None
         self._client: httpx.AsyncClient | None = None
+
+    @property
+    def data_folder(self) -> Path:
+        """Where the bridge stages files."""
+        return self._settings.data_folder
 
     def enter(self, user: BridgeUser) -> None:
         """A bot needs the bridge: the first one has it started."""

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from mediamill.db.connection import LOST
 from mediamill.errors import InvalidError, MediamillError
 from mediamill.providers.whatsapp.payload import (
+    AskFrame,
     BadFrameError,
     MessageFrame,
     MessagePayload,
@@ -34,6 +35,9 @@ class Listener(Protocol):
 
     async def begin_message(self, payload: MessagePayload) -> asyncio.Task[object]:
         """Take a message; it is in the database when the task is done."""
+
+    async def admits(self, payload: MessagePayload) -> bool:
+        """May the message come in? Its file is not fetched yet."""
 
     def hear_status(self, status: StatusPayload) -> None:
         """The bridge says how it is connected."""
@@ -79,7 +83,7 @@ class BridgeLine:
         except BadFrameError as error:
             await self._refuse(error.spool_id, error.code, error.message, error.faults)
             return
-        if isinstance(frame, MessageFrame):
+        if isinstance(frame, MessageFrame | AskFrame):
             await self._room.acquire()
             task = asyncio.create_task(self._take(frame))
             self._tasks.add(task)
@@ -91,14 +95,18 @@ class BridgeLine:
         self._tasks.discard(task)
         self._room.release()
 
-    async def _take(self, frame: MessageFrame) -> None:
-        """An acknowledgement only when the message is in the database."""
+    async def _take(self, frame: MessageFrame | AskFrame) -> None:
+        """An acknowledgement only when the message is in the database, or may not come in."""
         id_ = frame.spool_id
         try:
-            async with self._turn:
-                adding = await self._listener.begin_message(frame.payload)
-            await adding
-            await self._answer({"type": "ack", "spool_id": id_})
+            if isinstance(frame, AskFrame):
+                answer = "admit" if await self._listener.admits(frame.payload) else "ack"
+            else:
+                async with self._turn:
+                    adding = await self._listener.begin_message(frame.payload)
+                await adding
+                answer = "ack"
+            await self._answer({"type": answer, "spool_id": id_})
         except (InvalidError, asyncpg.DataError) as error:
             code = error.code if isinstance(error, InvalidError) else "unstorable"
             await self._refuse(id_, code, "the message cannot be taken", [str(error)[:200]])

@@ -87,6 +87,8 @@ class MessagePayload(_Part):
     media_processing_id: Guid | None = None
     mime_type: MimeType | None = None
     original_filename: Name | None = None
+    media_seconds: Annotated[int, Field(ge=0, lt=10**7)] | None = None
+    addressed: bool = True
     quota_exceeded: Annotated[bool, Field(alias="_quota_exceeded")] = False
 
     @model_validator(mode="after")
@@ -138,6 +140,14 @@ class MessageFrame(_Part):
     payload: MessagePayload
 
 
+class AskFrame(_Part):
+    """May this message come in? Asked before its file is fetched."""
+
+    type: Literal["ask"]
+    spool_id: Identifier
+    payload: MessagePayload
+
+
 class StatusFrame(_Part):
     """A change of status."""
 
@@ -145,14 +155,16 @@ class StatusFrame(_Part):
     status: StatusPayload
 
 
+Frame = MessageFrame | AskFrame | StatusFrame
 _FRAMES: dict[str, TypeAdapter[Any]] = {
     "message": TypeAdapter(MessageFrame),
+    "ask": TypeAdapter(AskFrame),
     "status": TypeAdapter(StatusFrame),
 }
 _SPOOL_ID: TypeAdapter[str] = TypeAdapter(Identifier)
 
 
-def read_frame(text: str | bytes) -> MessageFrame | StatusFrame:
+def read_frame(text: str | bytes) -> Frame:
     """The frame, or a BadFrameError with every fault in it."""
     if isinstance(text, bytes):
         raise BadFrameError("binary_frame", "frames are JSON text", ["the frame is binary"])
@@ -164,7 +176,7 @@ def read_frame(text: str | bytes) -> MessageFrame | StatusFrame:
             "unknown_frame", "there is no such frame", [f"type: one of {', '.join(_FRAMES)}"], spool_id
         )
     try:
-        frame: MessageFrame | StatusFrame = _FRAMES[type_].validate_python(found)
+        frame: Frame = _FRAMES[type_].validate_python(found)
         return frame
     except ValidationError as error:
         raise BadFrameError("bad_payload", "the frame is not valid", _faults_of(error), spool_id) from None

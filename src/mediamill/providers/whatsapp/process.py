@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mediamill.environment import network_environment, secret_file
 from mediamill.errors import MediamillError
 from mediamill.providers.whatsapp.install import Installed, find_source, install
 from mediamill.providers.whatsapp.secret import bridge_secret
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = "whatsapp"
 TOOLS = "tools"
+OWN = ("BRIDGE_LOG", "NODE_OPTIONS")  # what a bridge may be told besides
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 30.0
@@ -75,15 +77,17 @@ class BridgeProcess:
         return install(find_source(), self._settings.data_folder / TOOLS, tell)
 
     async def _live(self, installed: Installed) -> str:
-        process = await asyncio.create_subprocess_exec(
-            str(installed.node),
-            str(installed.main),
-            env=self._environment(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        with secret_file(bridge_secret(self._settings).encode()) as secret:
+            process = await asyncio.create_subprocess_exec(
+                str(installed.node),
+                str(installed.main),
+                env=self._environment(secret),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=[secret],
+                start_new_session=True,
+            )
         assert process.stdout is not None
         assert process.stderr is not None
         listening = asyncio.create_task(_read_log(process.stderr))
@@ -102,15 +106,14 @@ class BridgeProcess:
             listening.cancel()
         return "did not start in time"
 
-    def _environment(self) -> dict[str, str]:
-        """Ours, without our own settings: they hold secrets that are none of its business."""
+    def _environment(self, secret: int) -> dict[str, str]:
+        """No secret is in it, unless the address of a proxy holds one."""
         settings = self._settings
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("MEDIAMILL_", "AWS_"))
-        }
+        kept = {name: os.environ[name] for name in OWN if name in os.environ}
         return {
+            **network_environment(),
             **kept,
-            "BRIDGE_SECRET": bridge_secret(settings),
+            "BRIDGE_SECRET_FD": str(secret),
             "BRIDGE_DATA": str(settings.data_folder / FOLDER),
             "BRIDGE_STAGING": str(staging_folder(settings.data_folder)),
             "BRIDGE_BACKEND": backend_url(settings),

@@ -17,7 +17,13 @@ from mediamill.errors import ConflictError, GiveUpError, MediamillError
 from mediamill.providers.whatsapp.bridge import Bridge, BridgeRefusedError
 from mediamill.providers.whatsapp.line import BridgeLine
 from mediamill.providers.whatsapp.payload import MessagePayload, StatusPayload
-from mediamill.providers.whatsapp.receive import NAME, find_conversation, message_of
+from mediamill.providers.whatsapp.receive import (
+    NAME,
+    find_conversation,
+    look_up_conversation,
+    message_of,
+)
+from mediamill.staging.put import drop_staged
 
 __all__ = ["NAME", "AnotherBridgeError", "WhatsAppProvider"]
 
@@ -108,14 +114,37 @@ class WhatsAppProvider:
                 await closing
 
     async def begin_message(self, payload: MessagePayload) -> asyncio.Task[object]:
-        """See Listener."""
+        """See Listener. What may not come in leaves nothing behind, not even whose conversation it would be."""
+        if not await self.admits(payload):
+            return asyncio.create_task(self._drop(payload))
         correspondent_id = await find_conversation(self._database, self.bot_id, payload)
         return asyncio.create_task(self._add(correspondent_id, payload))
+
+    async def admits(self, payload: MessagePayload) -> bool:
+        """See Listener."""
+        gate, facts = self._context.gate, message_of(payload)
+        correspondent_id = await look_up_conversation(self._database, self.bot_id, payload)
+        if payload.direction == "outgoing":
+            return await gate.admit_own(correspondent_id, facts["group"])
+        return await gate.admit(
+            correspondent_id,
+            facts["sender"],
+            facts["group"],
+            provider_message_id=payload.provider_message_id,
+            addressed=payload.addressed,
+            media_seconds=payload.media_seconds or 0,
+        )
 
     async def _add(self, correspondent_id: str, payload: MessagePayload) -> object:
         if self._stopped:
             raise NotConnectedError("the bot stops")
         return await self._context.queues.add_message(correspondent_id, **message_of(payload))
+
+    async def _drop(self, payload: MessagePayload) -> None:
+        """Its file was fetched before somebody was blocked, or by a bridge that does not ask."""
+        if payload.media_processing_id is not None:
+            folder = self._bridge.data_folder
+            await asyncio.to_thread(drop_staged, folder, payload.media_processing_id)
 
     # --- what it says of itself ---
 

@@ -133,7 +133,7 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
       const metadata = Object.entries(said).filter(([, value]) => value).map(([name, value]) => `${name} ${base64(value)}`).join(",");
       const answer = await send("POST", ENDPOINT, { ...TUS, "Upload-Length": String(this.file.size), "Upload-Metadata": metadata }, null, null, this);
       if (answer.status !== 201) throw this.judge(answer);
-      this.address = answer.getResponseHeader("Location");
+      this.address = new URL(answer.getResponseHeader("Location"), location.href).pathname; // here, whatever a proxy makes of it
       this.keepTrack();
       this.take(answer);
     }

@@ -1,4 +1,4 @@
-// A key for a new worker: asked for by whoever is logged in, or with the admin secret; shown once, in the command that uses it.
+// A key for a new worker: shown once, in the command that uses it.
 "use strict";
 
 (() => {
@@ -13,7 +13,6 @@
     fault.textContent = "";
     const given = new FormData(form);
     const headers = { "Content-Type": "application/json" };
-    if (given.has("secret")) headers["X-Admin-Secret"] = given.get("secret");
     try {
       const answer = await fetch(form.action, {
         method: "POST",
@@ -26,7 +25,7 @@
       once.hidden = false;
       form.reset();
     } catch (error) {
-      fault.textContent = error instanceof TypeError ? "The server does not answer, or the secret has signs that cannot be sent." : error.message;
+      fault.textContent = error instanceof TypeError ? "The server does not answer." : error.message;
     }
   });
   const copy = document.getElementById("copy");

@@ -1,5 +1,5 @@
 // A bridge that does what the text of a send says, and writes every call into calls.jsonl in its folder.
-import { appendFileSync, mkdirSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 
@@ -7,6 +7,7 @@ const folder = process.env.BRIDGE_DATA;
 mkdirSync(folder, { recursive: true });
 const note = (fact) => appendFileSync(join(folder, 'calls.jsonl'), `${JSON.stringify({ pid: process.pid, ...fact })}\n`);
 const known = new Set();
+const secret = readFileSync(Number(process.env.BRIDGE_SECRET_FD), 'utf8');
 
 const SENDS = {
   offline: [503, { code: 'not_connected', detail: 'the bot is connecting' }],
@@ -27,7 +28,7 @@ function answer(route, body) {
 const server = createServer(async (request, response) => {
   let text = '';
   for await (const chunk of request) text += chunk;
-  const right = request.headers.authorization === `Bearer ${process.env.BRIDGE_SECRET}`;
+  const right = request.headers.authorization === `Bearer ${secret}`;
   const body = JSON.parse(text || '{}');
   note({ route: request.url, right, body });
   const [status, value] = right ? answer(request.url, body) : [401, { code: 'unauthorized' }];

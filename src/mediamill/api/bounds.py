@@ -1,0 +1,183 @@
+"""A connection of uvicorn that bounds what it costs before anybody knows whose it is.
+
+The head of a request has a limit of size and of time; so has the rest of a body that nobody wants. Of the connections
+on which nobody was recognised yet, the oldest make room for new ones: slow ones hold up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mediamill.access.limits import neighbourhood
+
+HEAD_BYTES, HEAD_LINES, HEAD_SECONDS = 64 * 1024, 100, 10.0
+# What still comes after an answer: to close on somebody who sends loses them the answer.
+LINGER_SECONDS, LINGER_BYTES = 10.0, 1 << 20
+STRANGERS_OF_ADDRESS, MOST_STRANGERS = 128, 512
+KNOWN = "mediamill.known"
+
+
+class Strangers:
+    """Connections on which nobody was recognised yet, from the oldest to the newest; of an address, and in all."""
+
+    def __init__(self) -> None:
+        self._all: dict[Bounded, str] = {}
+        self._of: dict[str, dict[Bounded, None]] = {}
+
+    def add(self, connection: Bounded, address: str) -> None:
+        """The oldest may have to go."""
+        neighbours = self._of.get(address, {})
+        if len(neighbours) >= STRANGERS_OF_ADDRESS:
+            _oldest(neighbours).abort()
+        elif len(self._all) >= MOST_STRANGERS:
+            _oldest(self._all).abort()
+        self._all[connection] = address
+        self._of.setdefault(address, {})[connection] = None
+
+    def discard(self, connection: Bounded) -> None:
+        """It is closed, or it is known whose it is."""
+        address = self._all.pop(connection, None)
+        if address is not None:
+            del self._of[address][connection]
+            if not self._of[address]:
+                del self._of[address]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+def _oldest(connections: Iterable[Bounded]) -> Bounded:
+    """Of those that have not even asked, if there is one."""
+    return next((each for each in connections if not each.is_answering), next(iter(connections)))
+
+
+class Bounded(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *given: Any, strangers: Strangers | None = None, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._strangers = Strangers() if strangers is None else strangers
+        self._in_head, self._head_bytes, self._refused = True, 0, False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Nobody knows yet who this is."""
+        super().connection_made(transport)
+        self._strangers.add(self, neighbourhood(self.client[0] if self.client else None))
+        self.close_in(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Somebody else may come."""
+        self._strangers.discard(self)
+        self._clear_deadline()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on the connection is another protocol's, with bounds of its own."""
+        self._strangers.discard(self)
+        self._clear_deadline()
+        self._in_head = False
+        super().handle_websocket_upgrade()
+
+    def data_received(self, data: bytes) -> None:
+        """A head may come in pieces, up to a size and a time."""
+        if self._in_head or self._refused:
+            self._head_bytes += len(data)
+        if self._refused:
+            if self._head_bytes > LINGER_BYTES:
+                self.transport.abort()
+            return
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            if self._head_bytes > HEAD_BYTES:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            elif self._deadline is None and self._is_idle():
+                self.close_in(HEAD_SECONDS)
+
+    def on_headers_complete(self) -> None:
+        """The request is answered, if its head is not too long."""
+        if self._refused:
+            return
+        self._in_head, self._head_bytes = False, 0
+        self._clear_deadline()
+        length = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if length > HEAD_BYTES or len(self.headers) > HEAD_LINES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            return
+        self.scope["state"][KNOWN] = self.is_known
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Of a refused request nobody wants it."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """What comes next is a head."""
+        if not self._refused:
+            self.expect_head()
+            super().on_message_complete()
+
+    def expect_head(self) -> None:
+        """A request may begin here."""
+        self._in_head, self._head_bytes = True, 0
+        self._clear_deadline()
+
+    def on_response_complete(self) -> None:
+        """A body that goes on after its answer ends soon, or the connection does."""
+        super().on_response_complete()
+        if not self._in_head and not self.pipeline and not self.transport.is_closing():
+            self.close_in(LINGER_SECONDS)
+
+    def is_known(self) -> None:
+        """Somebody was recognised: this connection does not make room for strangers."""
+        self._strangers.discard(self)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def abort(self) -> None:
+        """It makes room."""
+        self._strangers.discard(self)
+        self.transport.abort()
+
+    def _is_idle(self) -> bool:
+        """Whether nothing of it is being answered, and no other time is running."""
+        return not self.is_answering and self.timeout_keep_alive_task is None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """An answer without the application, unless another answer is on its way; whatever still comes is dropped."""
+        self._refused = True
+        if self.is_answering:
+            self.transport.close()
+            return
+        text = f"{status.phrase}\n"
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+        self.transport.write(f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode())
+        self.transport.write_eof()
+        self.close_in(LINGER_SECONDS)
+
+    def close_in(self, seconds: float) -> None:
+        """Unless something comes before that."""
+        self._clear_deadline()
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def note_known(scope: Scope) -> None:
+    """Whoever sent this request was recognised."""
+    known = scope.get("state", {}).get(KNOWN)
+    if known is not None:
+        known()

@@ -1,0 +1,78 @@
+"""A processor that has been taken over: it tries every way out of its child process that we could think of.
+
+The payload names one attempt of escape_attempts.py (`{"attempt": …, "targets": {…}}`); the result says whether it was
+refused. `swap` is a race: the worker takes a file from a folder that is being swapped for a link.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mediamill.processors.contract import ProcessorInput, ProcessorOutput
+from mediamill.testing.escape_attempts import AT_FDCWD, ATTEMPTS, REFUSED, RENAME_EXCHANGE, Attempt, Targets
+
+
+class HostileProcessor:
+    """Tries what it is asked to; a thread that is older than the filter on system calls tries as well, if asked."""
+
+    def __init__(self, mime_types: Sequence[str] = (), timeout_seconds: float = 60) -> None:
+        del mime_types, timeout_seconds
+        self._asked: list[Callable[[], None]] = []
+        self._wake = threading.Semaphore(0)
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        while self._wake.acquire():
+            self._asked.pop()()
+
+    def process(self, given: ProcessorInput) -> ProcessorOutput:
+        """One attempt."""
+        if given.payload["attempt"] == "swap":
+            return swap(given)
+        attempt, targets = ATTEMPTS[given.payload["attempt"]], Targets(**given.payload["targets"])
+        told: dict[str, Any] = {}
+        if given.payload.get("thread"):
+            done = threading.Event()
+
+            def ask() -> None:
+                told.update(_try(attempt, targets, given))
+                done.set()
+
+            self._asked.append(ask)
+            self._wake.release()
+            done.wait()
+        else:
+            told = _try(attempt, targets, given)
+        return ProcessorOutput(told)
+
+
+def _try(attempt: Attempt, targets: Targets, given: ProcessorInput) -> dict[str, Any]:
+    try:
+        got = attempt.act(targets, given)
+    except OSError as error:
+        return {"refused": error.errno in REFUSED, "said": f"{type(error).__name__}: {error.strerror}"}
+    except (RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        return {"refused": True, "said": f"{type(error).__name__}: {error}"}
+    return {"refused": False, "said": repr(got)[:200]}
+
+
+def swap(given: ProcessorInput) -> ProcessorOutput:
+    """Claims a file in a folder that a thread keeps swapping for a link to a folder outside."""
+    real, link = given.folder / "real", given.folder / "link"
+    real.mkdir()
+    (real / given.payload["name"]).write_text("mine")
+    link.symlink_to(given.payload["folder"])
+    libc = ctypes.CDLL(None)
+    both = os.fsencode(real), os.fsencode(link)
+
+    def exchange() -> None:
+        while (given.folder / "link").is_symlink() or real.is_symlink():
+            libc.renameat2(AT_FDCWD, both[0], AT_FDCWD, both[1], RENAME_EXCHANGE)
+
+    threading.Thread(target=exchange, daemon=True).start()
+    return ProcessorOutput({}, {"x": f"real/{given.payload['name']}"})
