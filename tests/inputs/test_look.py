@@ -114,7 +114,7 @@ async def test_who_waits_outlives_the_loss_of_every_connection(
     waiting = asyncio.create_task(watch.until_ended(run_id))
     await elsewhere.run(
         "select pg_terminate_backend(pid) from pg_stat_activity "
-        "where datname = current_database() and pid <> pg_backend_pid()"
+        "where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
     )
     await elsewhere.finish(run_id, await elsewhere.start(run_id))
     async with asyncio.timeout(60):

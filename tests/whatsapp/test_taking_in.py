@@ -95,7 +95,8 @@ async def test_a_database_that_breaks_off_before_the_commit_gives_later_and_then
 
             await wait_until(waits, 30)
             await admin.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> $2",
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where datname = $1 and pid <> $2 and backend_type = 'client backend'",
                 name,
                 other.get_server_pid(),  # not yet: whoever waits for it would come through
             )
