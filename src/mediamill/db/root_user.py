@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pwd
 import shutil
 import struct
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,17 +100,31 @@ def check_readable(program: Path, account: Account) -> None:
 
 def _find_or_create_user() -> pwd.struct_passwd:
     complaint = ""
-    for _attempt in range(20):  # another process may hold the lock of the password file, or be first
-        try:
-            return pwd.getpwnam(USER_NAME)
-        except KeyError:
-            complaint = _create_user()
+    for _attempt in range(20):  # another program may hold the lock of the password file
+        with _one_process_at_a_time():
+            try:
+                return pwd.getpwnam(USER_NAME)
+            except KeyError:
+                complaint = _create_user()
         if "lock" in complaint:
             time.sleep(0.2)
     raise EmbeddedServerError(
         f"PostgreSQL refuses to run as root, and its user {USER_NAME} could not be created: {complaint}",
         fix=f"run as an ordinary user, or create a system user named {USER_NAME}",
     )
+
+
+@contextmanager
+def _one_process_at_a_time() -> Iterator[None]:
+    """useradd's own lock is not enough: of three processes that started at once, one was left with a user id that
+    another's useradd had replaced.
+    """
+    folder = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _create_user() -> str:
