@@ -110,10 +110,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --quick, slow tests are not even imported."""
+    """With --quick, slow tests are not even imported, unless they are named on the command line."""
     place = Path(os.path.relpath(collection_path, config.rootpath)).as_posix()
     slow = f"{place}/" if collection_path.is_dir() else place
-    return True if config.option.quick and slow.startswith(SLOW) else None
+    named = tuple(name.rstrip("/") for name in config.args if name.startswith("tests/"))
+    left_out = config.option.quick and slow.startswith(SLOW) and not place.startswith(named)
+    return True if left_out else None
 
 
 def pytest_collection_finish() -> None:

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.frame import RESULTS
-from bench.mutants.lab import OUTCOMES, Lab, Passed
+from bench.mutants.lab import OUTCOMES, Lab, Passed, bits
 from bench.mutants.mutate import Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +35,8 @@ CACHE = ROOT / ".cache" / "mutants"
 ROOMS = ("access", "conversations", "engine", "inputs", "intake", "libraries", "staging", "worker")
 # A mutant is given up as survived after the quickest tests that take this long together without it.
 BUDGET_SECONDS = 20.0
+# Rooms of which much runs in processes of its own, where nobody sees which lines a test runs.
+IN_PROCESSES = ("worker",)
 
 
 def main() -> None:
@@ -70,7 +72,8 @@ def run_room(options: argparse.Namespace) -> dict[str, Any]:
         chosen = [mutant for mutant in sample if mutant.key in survived]
     if options.control:
         sample = chosen = [replace(mutant, new=mutant.old) for mutant in sample if mutant.function]
-    found = try_mutants(folder, [f"tests/{options.room}"], chosen, options.jobs)
+    tests = ["tests", f"tests/{options.room}", "--quick"]
+    found = try_mutants(folder, tests, chosen, options.jobs)
     outcomes = [found.get(mutant, "killed") for mutant in sample]
     result = summary(sample, outcomes, of=len(every), seed=options.seed)
     if options.survivors:
@@ -87,7 +90,7 @@ def try_mutants(folder: Path, tests: list[str], mutants: list[Mutant], jobs: int
     outcomes: dict[Mutant, str] = {}
 
     def work(lab: Lab) -> None:
-        passed = baseline(lab, folder)
+        passed = baseline(lab, folder.parent, jobs)
         chosen = [(mutant, choose_tests(mutant, passed, folder)) for mutant in mutants]
         outcomes.update(run_all(lab, chosen, jobs))
 
@@ -123,26 +126,28 @@ def bar(text: str) -> Progress:
 # --- which tests run which lines ---
 
 
-def baseline(lab: Lab, folder: Path) -> dict[str, Passed]:
-    """The tests that pass, from the last run if neither the room nor the test's file has changed since."""
-    cache = CACHE / f"{folder.name}.json"
-    code = digest([*folder.rglob("*.py"), *folder.rglob("*.sql"), *(ROOT / "tests").rglob("conftest.py")])
-    known = json.loads(cache.read_text()) if cache.exists() else {}
-    known = known.get("tests", {}) if known.get("code") == code else {}
-    files = {name: digest([ROOT / name.partition("::")[0]]) for name in lab.items}
-    known = {name: row for name, row in known.items() if files.get(name) == row["file"]}
-    missing = [name for name in lab.items if name not in known]
+def baseline(lab: Lab, source: Path, jobs: int) -> dict[str, Passed]:
+    """The tests that pass, from the last runs if neither the product nor the test's file has changed since."""
+    cache = CACHE / "tests.jsonl"
+    code = digest(path for path in source.rglob("*") if path.suffix in (".py", ".sql", ".html"))
+    keys = {name: f"{code} {digest([ROOT / name.partition('::')[0]])}" for name in lab.items}
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with bar("tests without a fault") as progress:
+    rows = [json.loads(line) for line in cache.open()] if cache.exists() else []
+    known = {row["test"]: row["passed"] for row in rows if keys.get(row["test"]) == row["key"]}
+    missing = [name for name in lab.items if name not in known]
+    with bar("tests without a fault") as progress, cache.open("a") as stream:
         task = progress.add_task("", total=len(missing), note="")
-        for name, passed in lab.measure(folder, missing) if missing else ():
-            known[name] = {"file": files[name], "passed": asdict(passed) if passed else None}
-            cache.write_text(json.dumps({"code": code, "tests": known}))
+        folders = [source / room for room in ROOMS if (source / room).is_dir()] or [source]
+        for name, passed in lab.measure(folders, missing, jobs) if missing else ():
+            known[name] = asdict(passed) if passed else None
+            print(
+                json.dumps({"test": name, "key": keys[name], "passed": known[name]}), file=stream, flush=True
+            )
             progress.advance(task)
-    failed = [name for name, row in known.items() if row["passed"] is None]
+    failed = [name for name, row in known.items() if row is None]
     if failed:
         print("these fail without a fault and are left out:", *failed, sep="\n  ", file=sys.stderr)
-    return {name: Passed(**row["passed"]) for name, row in known.items() if row["passed"]}
+    return {name: Passed(**row) for name, row in known.items() if row}
 
 
 def digest(paths: Iterable[Path]) -> str:
@@ -154,20 +159,35 @@ def digest(paths: Iterable[Path]) -> str:
 
 
 def choose_tests(mutant: Mutant, passed: dict[str, Passed], folder: Path) -> dict[str, float]:
-    """Those that run the changed line, with their seconds: quick ones first, of each one set of parameters first.
+    """With their seconds: first those that run the changed line, then those of the room, which may run it in another
+    process; of each test one set of parameters first, and quick ones first.
 
     What is outside of functions is run by importing it: if no line of the room names it, any test may notice.
     """
-    found = set(_running(passed, lines_to_watch(mutant, folder)))
-    if not found and not mutant.function:
-        found = set(passed)
-    chosen: dict[str, float] = {}
-    seen: Counter[str] = Counter()
+    watched = {file: bits(lines) for file, lines in lines_to_watch(mutant, folder).items()}
+    found = {
+        name
+        for name, test in passed.items()
+        if any(test.runs(file, lines) for file, lines in watched.items())
+    }
+    own = f"tests/{folder.name}/"
+    named_alike = f"{own}test_{Path(mutant.file).stem}"
     turns: dict[str, int] = {}
-    for name in sorted(found, key=lambda name: passed[name].seconds):
+    seen: Counter[str] = Counter()
+    for name in sorted(passed, key=lambda name: passed[name].seconds):
         test = name.partition("[")[0]
         turns[name], seen[test] = seen[test], seen[test] + 1
-    for name in sorted(found, key=lambda name: (turns[name], passed[name].seconds)):
+
+    def order(name: str) -> tuple[bool, bool, int, float]:
+        return name not in found, not name.startswith(named_alike), turns[name], passed[name].seconds
+
+    candidates = found
+    if not found and not mutant.function:
+        candidates = set(passed)
+    elif not found or folder.name in IN_PROCESSES:
+        candidates = found | {name for name in passed if name.startswith(own)}
+    chosen: dict[str, float] = {}
+    for name in sorted(candidates, key=order):
         chosen[name] = passed[name].seconds
         if sum(chosen.values()) > BUDGET_SECONDS:
             break
@@ -191,12 +211,6 @@ def lines_that_name(path: Path, names: set[str]) -> Iterator[int]:
             name = {ast.Name: "id", ast.Attribute: "attr", ast.keyword: "arg"}[type(node)]
             if getattr(node, name) in names:
                 yield node.lineno
-
-
-def _running(passed: dict[str, Passed], lines: dict[str, set[int]]) -> Iterator[str]:
-    for name, test in passed.items():
-        if any(wanted & set(test.lines.get(file, ())) for file, wanted in lines.items()):
-            yield name
 
 
 # --- the mutants ---

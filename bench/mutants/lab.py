@@ -1,7 +1,7 @@
 """A warm pytest process: it has collected the tests and started PostgreSQL, and forks a child for each mutant.
 
-A fault that cannot be put into the modules as they are (in the body of a class, for example) needs a process that
-imports the file with the fault: a fresh pytest with `bench.mutants.cold`.
+Processes that a test starts import the file with the fault (overlay.py). A fault that cannot be put into the modules as
+they are (in the body of a class, for example) needs a fresh pytest, which imports it likewise.
 
 Each child has a warden, to which everything falls that a test leaves behind, and which ends it all.
 """
@@ -11,19 +11,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import json
+import multiprocessing
 import os
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO
 
 import coverage
 import psutil
@@ -31,6 +32,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from bench.mutants.mutate import Mutant
+from bench.mutants.overlay import lay_over
 from bench.mutants.put_in import put_in
 
 SESSION_FIXTURES = ("empty_home", "template_url")
@@ -43,10 +45,17 @@ COLD_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A test that passes without a fault: how long it takes, and which lines of which file of the room it runs."""
+    """A test that passes without a fault: how long it takes, and which lines of which file it runs itself.
+
+    Lines are the bits of a number, in hexadecimal.
+    """
 
     seconds: float
-    lines: dict[str, list[int]]
+    lines: dict[str, str]
+
+    def runs(self, file: str, lines: int) -> bool:
+        """One of them."""
+        return bool(int(self.lines.get(file, "0"), 16) & lines)
 
 
 class Lab:
@@ -87,24 +96,34 @@ class Lab:
 
     # --- without a fault ---
 
-    def measure(self, folder: Path, tests: list[str]) -> Iterator[tuple[str, Passed | None]]:
-        """Each of the tests, run in one child; None of those that do not pass."""
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            with _quiet_child():
-                os.close(reader)
-                with os.fdopen(writer, "w") as stream:
-                    self._measure(folder, tests, stream)
-        os.close(writer)
-        with os.fdopen(reader) as stream:
-            for line in stream:
-                name, seconds, lines = json.loads(line)
-                yield name, None if seconds is None else Passed(seconds, lines)
-        os.waitpid(pid, 0)
+    def measure(
+        self, folders: list[Path], tests: list[str], jobs: int
+    ) -> Iterator[tuple[str, Passed | None]]:
+        """Each of the tests, in so many processes; None of those that do not pass."""
+        files = sorted({name.partition("::")[0] for name in tests})
+        shares = [{*files[number::jobs]} for number in range(jobs)]
+        readers: list[Connection] = []
+        for share in shares:
+            reader, writer = multiprocessing.Pipe(duplex=False)
+            if os.fork() == 0:
+                with _quiet_child():
+                    reader.close()
+                    self._measure(folders, [one for one in tests if one.partition("::")[0] in share], writer)
+            writer.close()
+            readers.append(reader)
+        while readers:
+            for ready in wait(readers):
+                assert isinstance(ready, Connection)
+                try:
+                    yield ready.recv()
+                except EOFError:
+                    readers.remove(ready)
+        for _ in shares:
+            os.wait()
 
-    def _measure(self, folder: Path, tests: list[str], stream: IO[str]) -> None:
-        traced = coverage.Coverage(data_file=None, include=[f"{folder}/*"], messages=False)
+    def _measure(self, folders: list[Path], tests: list[str], writer: Connection) -> None:
+        watched = [f"{folder}/*" for folder in folders]
+        traced = coverage.Coverage(data_file=None, include=watched, messages=False)
         for name in tests:
             traced.erase()
             traced.start()
@@ -113,8 +132,8 @@ class Lab:
             seconds = round(time.monotonic() - started, 3)
             traced.stop()
             data = traced.get_data()
-            lines = {file: sorted(data.lines(file) or []) for file in data.measured_files()}
-            print(json.dumps([name, seconds if passes else None, lines]), file=stream, flush=True)
+            lines = {file: f"{bits(data.lines(file) or []):x}" for file in data.measured_files()}
+            writer.send((name, Passed(seconds, lines) if passes else None))
 
     def _passes(self, item: pytest.Item) -> bool:
         reports = runtestprotocol(item, log=False, nextitem=_OnlySession(self.session))  # type: ignore[arg-type]
@@ -139,6 +158,8 @@ class Lab:
             with _quiet_child():
                 os.close(reader)
                 self._move_files(folder)
+                if mutant.new != mutant.old:
+                    lay_over(path, mutant.source, Path(tempfile.mkdtemp(dir=folder)))
                 self._try(mutant, path, list(tests), writer)
         os.close(writer)
         try:
@@ -173,7 +194,7 @@ class Lab:
 
     def _try(self, mutant: Mutant, path: Path, tests: list[str], writer: int) -> None:
         if mutant.new != mutant.old and not put_in(mutant, path, self._functions.get(str(path), [])):
-            self._try_cold(mutant, path, tests, writer)
+            self._try_cold(tests, writer)
             return
         for name in tests:
             os.write(writer, b"t")
@@ -182,27 +203,16 @@ class Lab:
                 return
         os.write(writer, b"s")
 
-    def _try_cold(self, mutant: Mutant, path: Path, tests: list[str], writer: int) -> None:
+    def _try_cold(self, tests: list[str], writer: int) -> None:
         os.write(writer, b"c")
-        given = json.dumps({"file": str(path), "source": mutant.source})
-        reader, gift = os.pipe()
-        os.set_inheritable(reader, True)
-        environment = os.environ | {"PYTEST_MUTANT": str(reader)}
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "bench.mutants.cold",
-            "-p",
-            "no:cacheprovider",
-        ]
-        with subprocess.Popen([*command, *tests], pass_fds=[reader], env=environment) as run:
-            with os.fdopen(gift, "w") as stream:
-                stream.write(given)
-            os.write(writer, b"s" if run.wait() == 0 else b"f")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run([*command, *tests], check=False)
+        os.write(writer, b"s" if done.returncode == 0 else b"f")
+
+
+def bits(lines: Iterable[int]) -> int:
+    """A number with these bits."""
+    return sum(1 << line for line in set(lines))
 
 
 _SURVIVED, _KILLED, _TIMEOUT, _BROKEN = 0, 1, 2, 3
