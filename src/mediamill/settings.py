@@ -27,6 +27,12 @@ class Settings(BaseSettings):
         default=DATA_FOLDER,
         description="The data folder: the embedded database, staged media, logs.",
     )
+    secrets: Path | None = Field(
+        default=None,
+        description="Folder with a file for each secret, named as its variable (`MEDIAMILL_DATABASE_URL`), as systemd, "
+        "compose and Kubernetes provide it: an environment can be read by other processes of the user. A variable that "
+        "is set takes precedence over its file.",
+    )
 
     # storage
     bucket: str | None = Field(
