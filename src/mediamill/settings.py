@@ -118,8 +118,8 @@ class Settings(BaseSettings):
     costly_requests_per_minute: int = Field(
         default=600,
         ge=0,
-        description="Searches, exports, messages and other dear requests that one user or token may send in a minute; "
-        "0: any number. Commands of the server's own user are not counted.",
+        description="Searches, exports, messages and other expensive requests that a user or token may send in a "
+        "minute; 0: any number. Commands of the server's own user are not counted.",
     )
     streams_per_caller: int = Field(
         default=50,

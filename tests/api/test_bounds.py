@@ -130,6 +130,13 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         await until_closed(reader)
 
 
+async def test_who_may_not_ask_is_refused_before_the_body_comes(served: Served) -> None:
+    wrong = "Authorization: Bearer mill_wrong\r\nContent-Length: 1000000\r\n"
+    async with line(served, f"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\n{wrong}\r\n") as (reader, _):
+        async with asyncio.timeout(guard.BODY_SECONDS / 6):
+            assert await status_of(reader) == 401
+
+
 async def test_a_body_after_its_answer_does_not_keep_the_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
