@@ -32,5 +32,14 @@ if ! command -v docker >/dev/null; then
     echo "  fix: install Docker with its compose plugin, or run \`make up\`, which needs no containers" >&2
     exit 1
 fi
+case ",${COMPOSE_PROFILES:-}," in *,workers,*)
+    if [ ! -s secrets/worker_token ]; then # the server makes it, so that workers need no secret of the server
+        mkdir -p secrets
+        docker compose up --build --detach mediamill
+        docker compose exec -T mediamill .venv/bin/mediamill tokens create "workers of compose" --scope worker --json |
+            sed -n 's/.*"token": "\([^"]*\)".*/\1/p' >secrets/worker_token
+        test -s secrets/worker_token
+    fi ;;
+esac
 echo "mediamill will be at http://127.0.0.1:8420; log in with MEDIAMILL_ADMIN_SECRET of deploy/.env" >&2
 exec docker compose up --build "$@"

@@ -27,6 +27,12 @@ class Settings(BaseSettings):
         default=DATA_FOLDER,
         description="The data folder: the embedded database, staged media, logs.",
     )
+    secrets: Path | None = Field(
+        default=None,
+        description="Folder with a file for each secret, named as its variable (`MEDIAMILL_DATABASE_URL`), as systemd, "
+        "compose and Kubernetes provide it: an environment can be read by other processes of the user. A variable that "
+        "is set takes precedence over its file.",
+    )
 
     # storage
     bucket: str | None = Field(
@@ -112,8 +118,8 @@ class Settings(BaseSettings):
     costly_requests_per_minute: int = Field(
         default=600,
         ge=0,
-        description="Searches, exports, messages and other dear requests that one user or token may send in a minute; "
-        "0: any number. Commands of the server's own user are not counted.",
+        description="Searches, exports, messages and other expensive requests that a user or token may send in a "
+        "minute; 0: any number. Commands of the server's own user are not counted.",
     )
     streams_per_caller: int = Field(
         default=50,

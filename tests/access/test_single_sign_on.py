@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
+from pydantic import ValidationError
 
 from mediamill.access import single_sign_on
 from mediamill.access.identities import scopes_for
@@ -28,6 +29,7 @@ from mediamill.access.single_sign_on import (
     ProviderError,
     SingleSignOn,
 )
+from mediamill.settings import Settings
 from tests.access.sign_on import config_of
 
 KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
@@ -162,6 +164,12 @@ async def test_a_token_that_others_made_is_refused(forgery: str) -> None:
     async with provider() as issuer:
         with pytest.raises(LoginRefusedError):
             await finish(issuer, lambda nonce: FORGERIES[forgery](claims_of(issuer, nonce)))
+
+
+@pytest.mark.parametrize("issuer", ["http://id.example", "http://10.0.0.1/realm"])
+def test_a_provider_beyond_this_machine_has_an_https_address(issuer: str) -> None:
+    with pytest.raises(ValidationError, match="must be an https address"):
+        Settings(oidc_issuer=issuer)
 
 
 def _endless(_issuer: str, answers: Answers) -> None:

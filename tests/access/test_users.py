@@ -183,6 +183,19 @@ async def test_a_token_is_worth_no_more_than_who_made_it(database: Database) -> 
         assert (await token_caller(connection, both.token)).scopes == {Scope.READ}
 
 
+async def test_whoever_reads_the_database_finds_no_password_token_or_session(database: Database) -> None:
+    async with database.transaction() as connection:
+        await users.add_user(connection, "ann", PASSWORD, ["admin"])
+        user = await users.find_user(connection, "ann")
+        session = await open_session(connection, user, None, limits=LIMITS, address=None, agent="")
+        made = await create_token(connection, "camera", ["admin"], days=1, made_by=HERE)
+        tables = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
+        rows = [await connection.fetch(f'select t::text from "{each[0]}" t') for each in tables]
+    kept = "".join(row[0] for table in rows for row in table)
+    assert "camera" in kept
+    assert not [secret for secret in (PASSWORD, session, made.token[5:]) if secret in kept]
+
+
 async def test_a_token_is_shown_once_and_known_by_its_hash(database: Database) -> None:
     async with database.transaction() as connection:
         made = await create_token(connection, "camera", ["ingest", "ingest"], days=1, made_by=HERE)

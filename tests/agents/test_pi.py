@@ -71,6 +71,18 @@ async def test_a_pi_killed_while_idle_is_not_missed(make_pi: MakePi, server: Ope
     assert len(said(server)) == 3
 
 
+async def test_tokens_are_those_that_the_model_reports_for_all_its_answers(
+    make_pi: MakePi, server: OpenAiServer
+) -> None:
+    session = make_pi().session("t")
+    for asked in (1, 2):
+        await answer_text(session.prompt("hello"))
+        assert session.tokens == asked * server.tokens
+    server.then(BROKEN)  # pi tries again by itself; what failed reports nothing
+    await answer_text(session.prompt("once more"))
+    assert session.tokens == 3 * server.tokens
+
+
 async def _is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 

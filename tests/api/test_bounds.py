@@ -20,10 +20,11 @@ KNOWN = f"Authorization: Bearer {SECRET}\r\n"
 
 @asynccontextmanager
 async def line(
-    served: Served, said: str = ""
+    served: Served, said: str = "", *, address: str = "127.0.0.1"
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection on which so much was sent."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.url).port)
+    """A connection from this address, on which so much was sent."""
+    port = httpx.URL(served.url).port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     try:
         writer.write(said.encode())
         yield reader, writer
@@ -129,6 +130,13 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         await until_closed(reader)
 
 
+async def test_who_may_not_ask_is_refused_before_the_body_comes(served: Served) -> None:
+    wrong = "Authorization: Bearer mill_wrong\r\nContent-Length: 1000000\r\n"
+    async with line(served, f"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\n{wrong}\r\n") as (reader, _):
+        async with asyncio.timeout(guard.BODY_SECONDS / 6):
+            assert await status_of(reader) == 401
+
+
 async def test_a_body_after_its_answer_does_not_keep_the_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +186,29 @@ async def test_a_connection_on_which_somebody_was_recognised_makes_no_room_for_s
         await known.readuntil(b"\r\n\r\n")
         async with asyncio.timeout(10):
             assert b"HTTP/1.1 200" in await known.readuntil(b"HTTP/1.1 200")
+
+
+async def test_strangers_of_many_addresses_have_a_limit_in_all(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "STRANGERS_OF_ADDRESS", 3)
+    monkeypatch.setattr(bounds, "MOST_STRANGERS", 5)
+    ask = f"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n{KNOWN}\r\n"
+    async with AsyncExitStack() as stack:
+        known, _ = await stack.enter_async_context(line(served, ask, address="127.0.0.9"))
+        assert await status_of(known) == 200
+        lines = [
+            (await stack.enter_async_context(line(served, "GET", address=f"127.0.0.{2 + number // 2}")))[0]
+            for number in range(8)
+        ]
+        for oldest in lines[:3]:
+            await until_closed(oldest)
+
+        async def five_are_left() -> bool:
+            return len(served.server.server_state.connections) == 1 + 5
+
+        await wait_until(five_are_left)
+        assert not any(each.at_eof() for each in [known, *lines[3:]])
 
 
 async def test_who_asks_is_not_closed_for_those_who_do_not(

@@ -139,7 +139,12 @@ async def test_every_answer_carries_the_strict_policy(served: Served) -> None:
         assert headers["content-security-policy"].startswith("default-src 'self';"), path
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "'unsafe-inline'" not in headers["content-security-policy"]
         assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert headers["referrer-policy"] == "same-origin"
+        assert not [name for name in headers if name.startswith("access-control-")]
         assert "camera=()" in headers["permissions-policy"]
         assert "microphone=(self)" in headers["permissions-policy"]  # the chat records voice notes
         assert "strict-transport-security" not in headers

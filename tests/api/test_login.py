@@ -216,7 +216,7 @@ async def test_guesses_at_tokens_keys_and_the_secret_are_bounded_and_hold_up_no_
         assert (await served.client.get("/health")).status_code == 200
 
 
-async def test_dear_requests_are_bounded_for_each_caller_and_cheap_ones_are_not(
+async def test_expensive_requests_are_bounded_for_each_caller_and_cheap_ones_are_not(
     database: Database, tmp_path: Path
 ) -> None:
     async with database.transaction() as connection:

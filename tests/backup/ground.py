@@ -25,7 +25,14 @@ FILES = {
     "whatsapp/bot/auth/creds.json": b"{}",
     "bridge_secret": b"secret",
 }
-MACHINE = {"logs/postgres.log": b"log", "scratch/w/x": b"x", "tools/node": b"n", "inputs/incoming/y": b"y"}
+MACHINE = {
+    "logs/postgres.log": b"log",
+    "scratch/w/x": b"x",
+    "tools/node": b"n",
+    "inputs/incoming/y": b"y",
+    "local_key": b"key",
+    "open.html": b"link",
+}
 LONG_AGO = 1_700_000_000
 
 _numbers = itertools.count(1)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-NOT_OURS = {".env", "data", "database"}  # what scripts/start.sh makes there
+NOT_OURS = {".env", "data", "database", "secrets"}  # what scripts/start.sh makes there
 
 Section = dict[str, list[str]]
 

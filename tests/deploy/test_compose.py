@@ -17,7 +17,11 @@ from mediamill.settings import Settings
 from tests.deploy.reading import pods
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCKER = '#!/bin/sh\nprintf "%s\\n" "$@" >"$ASKED"\ncp .env "$ASKED.env"\n'
+DOCKER = """#!/bin/sh
+echo "$@" >>"$ASKED"
+cp .env "$ASKED.env"
+case "$*" in *" tokens create "*) printf '{\\n  "id": 1,\\n  "token": "mill_of_workers"\\n}\\n' ;; esac
+"""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +113,8 @@ def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Pa
     first = start()
     assert (first["CURRENT_UID"], first["CURRENT_GID"]) == (str(os.getuid()), str(os.getgid()))
     assert len(first["MEDIAMILL_ADMIN_SECRET"]) == len(first["MEDIAMILL_BRIDGE_SECRET"]) == 64
-    assert (tmp_path / "asked").read_text().split() == ["compose", "up", "--build", "--detach"]
+    assert (tmp_path / "asked").read_text() == "compose up --build --detach\n"
+    assert not (tmp_path / "deploy" / "secrets").exists()
     assert start() == first
     assert stat.S_IMODE((tmp_path / "deploy" / ".env").stat().st_mode) == 0o600
     assert (tmp_path / "deploy" / "data" / "pending_media").is_dir()
@@ -125,6 +130,20 @@ def test_the_start_script_finds_out_who_calls_and_keeps_the_secrets(tmp_path: Pa
     )
     assert found.queue_mode == "hybrid"
     assert start() == chosen
+
+    environment["COMPOSE_PROFILES"] = "workers"
+    (tmp_path / "asked").unlink()
+    start()
+    token = tmp_path / "deploy" / "secrets" / "worker_token"
+    assert token.read_text() == "mill_of_workers\n"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    first_server, make_token, everything = (tmp_path / "asked").read_text().splitlines()
+    assert first_server == "compose up --build --detach mediamill"
+    assert make_token.startswith("compose exec -T mediamill .venv/bin/mediamill tokens create ")
+    assert " --scope worker " in make_token
+    (tmp_path / "asked").unlink()
+    start()
+    assert (tmp_path / "asked").read_text() == f"{everything}\n" == "compose up --build --detach\n"
 
 
 def test_what_a_profile_adds_is_reached_by_the_name_that_the_start_script_writes(

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mediamill.worker.handover import SECRETS
 from tests.crash.processes import Mill, mill
 from tests.ports import free_port
 
@@ -23,10 +24,16 @@ __all__ = ["mill"]
 
 NAMES = (
     *("ADMIN_SECRET", "OPENAI_KEY", "GEMINI_KEY", "MOONDREAM_KEY", "BRIDGE_SECRET"),
-    *("TELEGRAM_TOKEN", "TOKEN", "WORKER_KEY"),
+    *("TELEGRAM_TOKEN", "TOKEN", "WORKER_KEY", "BUCKET_SECRET", "OIDC_CLIENT_SECRET"),
 )
 PASSWORD, WRONG_PASSWORD = "a-password-of-hers-4711", "a-wrong-password-of-hers-4712"
 BOT_TOKEN = f"4711:{secrets.token_urlsafe(26)}"
+
+
+WITHIN_OTHERS = {
+    *("database_url", "database_direct_url", "redis_url"),  # their passwords
+    *("alert_webhook_url", "alert_webhook_secret"),
+}
 
 
 class Secrets:
@@ -46,7 +53,6 @@ class Secrets:
         own = {f"MEDIAMILL_{name}": self.found[name] for name in NAMES if name not in ("TOKEN", "WORKER_KEY")}
         return own | {
             "MEDIAMILL_PORT": str(free_port()),
-            "MEDIAMILL_LOGIN": "always",
             "MEDIAMILL_LOG_LEVEL": "DEBUG",
             "MEDIAMILL_OPENAI_URL": f"{nowhere}/v1",
             "MEDIAMILL_TEXT_MODEL": "a-model",
@@ -134,6 +140,10 @@ async def talk(client: httpx.AsyncClient, known: Secrets) -> list[str]:
     ):
         await ask("GET", path, admin)
     return said
+
+
+def test_every_secret_of_the_settings_is_in_the_story() -> None:
+    assert {name.lower() for name in NAMES} | WITHIN_OTHERS == SECRETS
 
 
 async def test_no_secret_is_told_to_anybody_who_need_not_have_it(mill: Mill, known: Secrets) -> None:

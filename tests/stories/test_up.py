@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import re
+import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import httpx
 import psutil
 import pytest
 
+from mediamill.cli import open as opening
 from mediamill.db.embedded import EmbeddedServer, postmaster_pid
 from tests.crash.processes import Mill, Process, in_thread, until_dead
 from tests.ports import free_port
@@ -142,7 +146,7 @@ async def test_open_makes_a_link_that_logs_in_once_and_nobody_else_comes_in(
     up = await here.started("up", "--workers", "0")
     port = here.settings["MEDIAMILL_PORT"]
     assert "/open?link=" not in up.said  # what goes to a file may be read by others
-    assert "mediamill open" in up.said
+    assert "open it: run `mediamill open` as the same user" in up.said
     code, said = await here.say("open", "--json")
     assert code == 0, said
     link = json.loads(said)["url"]
@@ -161,6 +165,50 @@ async def test_open_makes_a_link_that_logs_in_once_and_nobody_else_comes_in(
     del here.settings["MEDIAMILL_DATA"]
     await _stop(up)
     here.assert_no_traceback()
+
+
+def _read(terminal: int) -> str:
+    """What comes next; nothing when the program has ended, or has been silent for long."""
+    readable, _, _ = select.select([terminal], [], [], 30)
+    try:
+        return os.read(terminal, 4096).decode() if readable else ""
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize(("words", "last"), [((), "browser: file://"), (("--no-open",), "try it: ")])
+def test_on_a_terminal_up_prints_the_link_and_opens_it_in_a_browser(
+    tmp_path: Path, new_url: str, words: tuple[str, ...], last: str
+) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "browser: $@ ."\n')
+    browser.chmod(0o755)
+    mill = Mill(tmp_path, new_url, {"BROWSER": str(browser), "DISPLAY": ":77"})
+    environment = {key: mill.environment[key] for key in mill.environment.keys() - set(opening.NOBODY_HERE)}
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "mediamill", "up", "--workers", "0", *words]
+    up = subprocess.Popen(command, env=environment, stdin=end, stdout=end, stderr=end, start_new_session=True)
+    os.close(end)
+    said = ""
+    try:
+        while last not in said or "try it: " not in said:
+            said += (more := _read(terminal))
+            assert more, said
+        found = re.search(r"open it, once: (http://127\.0\.0\.1:\d+/open\?link=pass_\w+)", said)
+        assert found is not None, said
+        with httpx.Client(trust_env=False, timeout=60, follow_redirects=True) as client:
+            assert client.get(found[1]).status_code == 200
+    finally:
+        up.send_signal(signal.SIGINT)
+        while more := _read(terminal):
+            said += more
+        os.close(terminal)
+    assert up.wait(60) == 0, said
+    assert ("browser:" in said) is not bool(words)
+    if not words:
+        page = re.search(r"browser: file://(\S+) \.", said)
+        assert page is not None
+        assert found[1] in Path(page[1]).read_text()
 
 
 async def test_a_secret_that_can_be_guessed_is_a_clear_error(here: Mill) -> None:

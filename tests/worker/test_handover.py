@@ -58,6 +58,12 @@ def test_a_secret_of_the_server_stays_there(name: str, spell: object) -> None:
     assert plain_of({variable: "s3cret"}) == {}
 
 
+def test_workers_do_not_know_where_the_files_of_secrets_are() -> None:
+    assert handed({"MEDIAMILL_SECRETS": "/run/secrets", "MEDIAMILL_LOG_LEVEL": "INFO"}) == {
+        "MEDIAMILL_LOG_LEVEL": "INFO"
+    }
+
+
 def test_a_worker_knows_that_alerts_are_wanted_but_not_where_they_go() -> None:
     assert handed({"MEDIAMILL_ALERT_WEBHOOK_URL": "https://hooks.example/s3cret"}) == {
         "MEDIAMILL_ALERT_WEBHOOK_URL": "set"

@@ -1,6 +1,6 @@
 """Links that log a browser in: `mediamill up` and `mediamill open` sign one with the key in the data folder.
 
-A link works once. Other users of the machine can read it where a browser is started with it (`ps`), but too late.
+A link works once.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ UNFINISHED = "unfinished-"
 OTHER_BACKUP = "take another backup; `mediamill backup verify` checks one"
 
 # Of the data folder, what belongs to this machine and this moment: the database (which is dumped), sockets, logs, what
-# children and requests have under their hands, programs that are installed again when they are needed, and the key that
-# opens this server to its own user.
+# children and requests have under their hands, programs that are installed again when they are needed, and the key and
+# the link that open this server to its own user.
 LEFT_OUT = frozenset(
     {
         "postgres",
@@ -36,6 +36,7 @@ LEFT_OUT = frozenset(
         "remote_inputs",
         "cache",
         "local_key",
+        "open.html",
         "lost+found",
     }
 )

@@ -13,6 +13,7 @@ import typer
 
 from mediamill import __version__, logs
 from mediamill.cli.auditing import note_arguments
+from mediamill.cli.secret_files import read_secret_files
 
 log = logging.getLogger("mediamill.cli")
 
@@ -125,6 +126,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        read_secret_files()
         named = arguments[0] if arguments and arguments[0] in COMMANDS else None
         code = _read_commands(named)(arguments, prog_name="mediamill", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk is still reported and a closed pipe still ends quietly

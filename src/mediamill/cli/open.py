@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mediamill.cli.options import Json, examples
@@ -14,6 +15,9 @@ from mediamill.local_key import find_local_key, link_purpose, sign_pass
 if TYPE_CHECKING:
     from mediamill.settings import Settings
 
+PAGE = "open.html"
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
+NOBODY_HERE = ("SSH_CONNECTION", "SSH_TTY", "CI")
 EXAMPLES = examples("mediamill open", "mediamill open --json", "ssh -t server mediamill open")
 
 
@@ -24,19 +28,20 @@ class NoLocalKeyError(NotFoundError):
 
 
 def open_pages(json: Json = False) -> None:
-    """Open the pages in a browser, logged in; or print the link where there is no display.
+    """Print a link that logs a browser in, and open it where there is a display.
 
     The link works once, within a day, for the server that runs now.
     """
     from mediamill.cli.terminal import print_json, say
     from mediamill.settings import Settings
 
-    link = make_link(Settings())
+    settings = Settings()
+    link = make_link(settings)
     if json:
         print_json({"url": link})
     else:
         say(link)
-        show(link)
+        show(link, settings)
 
 
 def make_link(settings: Settings) -> str:
@@ -50,7 +55,17 @@ def make_link(settings: Settings) -> str:
     return f"{server_url(settings)}/open?link={sign_pass(key, link_purpose(settings.port))}"
 
 
-def show(link: str) -> None:
-    """In the browser, where there is a display."""
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        webbrowser.open(link)
+def show(link: str, settings: Settings) -> None:
+    """In a browser, where there is a display. By a file: other users can read how a browser was started (`ps`)."""
+    if not has_display(os.environ):
+        return
+    page = settings.data_folder / PAGE
+    page.unlink(missing_ok=True)
+    page.touch(mode=0o600)
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={link}">\n')
+    webbrowser.open(page.as_uri())
+
+
+def has_display(environment: Mapping[str, str]) -> bool:
+    """Whether somebody sits before this machine."""
+    return any(map(environment.get, DISPLAYS)) and not any(map(environment.get, NOBODY_HERE))

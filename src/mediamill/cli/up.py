@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("mediamill.cli")
 
 EXAMPLES = examples(
-    "mediamill up", "mediamill up --open", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up"
+    "mediamill up", "mediamill up --no-open", "mediamill up --workers 4", "MEDIAMILL_PORT=9000 mediamill up"
 )
 
 
@@ -55,8 +56,12 @@ def up(
         typer.Option(min=0, max=64, help="Local worker processes. Default: MEDIAMILL_WORKER_PROCESSES."),
     ] = None,
     open_pages: Annotated[
-        bool, typer.Option("--open", help="Open the pages in a browser as soon as they are there.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--open/--no-open",
+            help="Open the pages in a browser, if this is a terminal with a display and not an SSH session.",
+        ),
+    ] = True,
 ) -> None:
     """Start everything here: the page and the API, the embedded database, and workers.
 
@@ -114,9 +119,7 @@ async def _up(settings: Settings, open_pages: bool) -> None:
                     await asyncio.sleep(0.02)
                 if not serving.done():
                     supervisor.start()
-                    _greet(server, settings)
-                    if open_pages:
-                        show(make_link(settings))
+                    _greet(server, settings, open_pages)
                     await _until_told_to_stop(supervisor, [serving, *tasks])
             finally:
                 await supervisor.stop()
@@ -255,7 +258,7 @@ async def _until_told_to_stop(supervisor: Supervisor, parts: list[asyncio.Task[N
             part.result()
 
 
-def _greet(server: Server, settings: Settings) -> None:
+def _greet(server: Server, settings: Settings, open_pages: bool) -> None:
     database = "the database of MEDIAMILL_DATABASE_URL" if settings.database_url else "embedded database"
     count = settings.worker_processes
     if is_json():
@@ -263,7 +266,12 @@ def _greet(server: Server, settings: Settings) -> None:
         return
     say(f"mediamill is up: {server.url}")
     if sys.stdout.isatty():  # what goes to a file or a journal may be read by others
-        say(f"  open it, once: {make_link(settings)}")
+        link = make_link(settings)
+        say(f"  open it, once: {link}")
+        if open_pages:  # a browser in the terminal keeps its caller waiting
+            Thread(target=show, args=(link, settings), daemon=True).start()
+    else:
+        say("  open it: run `mediamill open` as the same user")
     say(
         f"  data in {settings.data_folder}, {database}, {count} worker{'' if count == 1 else 's'}; Ctrl-C stops it"
     )

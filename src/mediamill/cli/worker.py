@@ -20,7 +20,7 @@ EXAMPLES = examples(
     "mediamill worker",
     "mediamill worker --pools scripted --name big-machine",
     "MEDIAMILL_WORKER_KEY=… mediamill worker --server https://mill.example",
-    "MEDIAMILL_ADMIN_SECRET=… mediamill worker --server https://mill.example --register --name gpu-1",
+    "MEDIAMILL_TOKEN=… mediamill worker --server https://mill.example --register --name gpu-1",
 )
 
 
@@ -53,7 +53,7 @@ def worker(
         bool,
         typer.Option(
             "--register",
-            help="Get a key from the server, with MEDIAMILL_ADMIN_SECRET or a MEDIAMILL_TOKEN of the scope worker, and "
+            help="Get a key from the server, with a MEDIAMILL_TOKEN of the scope worker or MEDIAMILL_ADMIN_SECRET, and "
             "store it for the next start.",
         ),
     ] = False,

@@ -33,6 +33,8 @@ FOR_WORKERS = frozenset(
         "moondream_key",
     )
 )
+# Nor where the files are that hold them.
+NOT_FOR_WORKERS = SECRETS - FOR_WORKERS | {"secrets"}
 # A worker raises alerts, and the server sends them: it must know that somebody wants them, not where they go.
 ONLY_WHETHER = frozenset(("alert_webhook_url",))
 # Keys of a bucket and of a model hub, and where traces go.
@@ -55,7 +57,7 @@ def encode_handover(environment: Mapping[str, str], more: str = "") -> bytes:
         setting = name.upper().removeprefix(PREFIX).lower() if name.upper().startswith(PREFIX) else None
         if setting in ONLY_WHETHER:
             given[name] = "set"
-        elif (setting in Settings.model_fields and setting not in SECRETS - FOR_WORKERS) or (
+        elif (setting in Settings.model_fields and setting not in NOT_FOR_WORKERS) or (
             name.upper() in chosen or name.upper().startswith(OTHER_PREFIXES)
         ):
             given[name] = value

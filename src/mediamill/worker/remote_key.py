@@ -50,7 +50,7 @@ def find_key(data_folder: Path, server: str | None, key: SecretStr | None) -> Re
         raise NoWorkerKeyError(
             f"there is no key for {url}",
             fix="set MEDIAMILL_WORKER_KEY to what `mediamill workers register NAME` showed on the server, or add "
-            "--register with MEDIAMILL_ADMIN_SECRET set",
+            "--register with a token of the scope worker in MEDIAMILL_TOKEN",
         )
     return stored
 
@@ -62,7 +62,7 @@ async def register_worker(
     if secret is None and token is None:
         raise NoWorkerKeyError(
             "registering needs the admin secret of the server, or a token with the scope worker",
-            fix="set MEDIAMILL_ADMIN_SECRET or MEDIAMILL_TOKEN, or register there: mediamill workers register NAME",
+            fix="on the server: mediamill tokens create NAME --scope worker; set MEDIAMILL_TOKEN to what it prints",
         )
     link = ServerLink(server, token.get_secret_value() if token else "")
     word: dict[str, Any] = {"name": plan.name, "pools": list(plan.pools), "capabilities": plan.capabilities}
