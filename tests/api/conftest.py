@@ -14,16 +14,22 @@ from tests.api.serving import Served, make_app, serve
 
 
 @pytest.fixture
-async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
+def has_pages(request: pytest.FixtureRequest) -> bool:
+    """For tests that are marked with it, the server has the pages, too."""
+    return request.node.get_closest_marker("pages") is not None
+
+
+@pytest.fixture
+async def served(database: Database, tmp_path: Path, has_pages: bool) -> AsyncIterator[Served]:
     """A server on a fresh database."""
-    async with serve(database, tmp_path) as served:
+    async with serve(database, tmp_path, pages=has_pages) as served:
         yield served
 
 
 @pytest.fixture
-def public(database: Database, tmp_path: Path) -> FastAPI:
+def public(database: Database, tmp_path: Path, has_pages: bool) -> FastAPI:
     """A server that would listen on all addresses."""
-    return make_app(database, tmp_path, host="0.0.0.0")
+    return make_app(database, tmp_path, host="0.0.0.0", pages=has_pages)
 
 
 @pytest.fixture

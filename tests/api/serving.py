@@ -72,8 +72,13 @@ class Served:
         return int(answer.json()["id"])
 
 
-def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), **settings: Any) -> FastAPI:
-    """The application as `mediamill up` makes it; on loopback for its owner, unless `login="always"` says otherwise."""
+def make_app(
+    database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), *, pages: bool = False, **settings: Any
+) -> FastAPI:
+    """The application as `mediamill up` makes it; on loopback for its owner, unless `login="always"` says otherwise.
+
+    Only with `pages` does it have them: their routes take longer to make than most tests take.
+    """
     values = {"data": folder, "port": 0, "admin_secret": SECRET, **settings}
     login = values.pop("login", "auto")
     chosen = Settings.model_validate(values)
@@ -83,7 +88,8 @@ def make_app(database: Database, folder: Path, kinds: tuple[JobKind, ...] = (), 
     wired = App.of(chosen, database, engine)
     keeper = make_keeper(wired)
     app = create_api(database, engine, wired.enqueuer, chosen, keeper, wired.run_watch, wired.dispatch)
-    add_pages(app, database, engine, chosen, keeper)
+    if pages:
+        add_pages(app, database, engine, chosen, keeper)
     add_bridge_door(app, keeper, chosen)
     add_webhook_door(app, keeper)
     app.state.wired = wired
@@ -125,7 +131,7 @@ async def serve(
     while not server.started:
         assert not task.done(), task.exception()
         await asyncio.sleep(0.01)
-    async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=120, verify=False) as client:
         yield Served(database, app.state.deps.engine, app, server, server.url, client)
     server.should_exit = True
     await task

@@ -44,6 +44,7 @@ async def test_a_route_added_later_is_guarded_without_saying_so(
     assert (await stranger.get("/api/new", headers={"Authorization": f"Bearer {SECRET}"})).json() == "inside"
 
 
+@pytest.mark.pages
 async def test_health_is_open_and_the_secret_opens_the_rest(stranger: httpx.AsyncClient) -> None:
     assert (await stranger.get("/health")).status_code == 200
     right = {"Authorization": f"Bearer {SECRET}"}
@@ -85,6 +86,7 @@ async def test_a_page_of_another_origin_changes_nothing(served: Served) -> None:
     assert own.status_code == 201
 
 
+@pytest.mark.pages
 async def test_nor_does_it_read_anything_but_a_link_may_be_followed(served: Served) -> None:
     for headers in (
         {"Origin": "http://evil.example"},

@@ -176,7 +176,7 @@ async def until_well(served: Served) -> None:
 @pytest.mark.spec("E33")
 async def test_a_database_that_goes_away_is_503_until_it_is_back(database: Database, tmp_path: Any) -> None:
     wire, server, through = await wired(database)
-    async with serve(through, tmp_path) as served:
+    async with serve(through, tmp_path, pages=True) as served:
         await until_well(served)
         wire.cut()
         for path in ("/health", "/api/jobs", "/metrics", "/api/health"):

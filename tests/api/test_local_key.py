@@ -46,7 +46,7 @@ print(json.dumps(said))
 @pytest.fixture
 async def closed(database: Database, folder: Path) -> AsyncIterator[Served]:
     """A server on loopback as `mediamill up` starts it: no admin secret, no users."""
-    async with serve(database, folder, login="always", admin_secret=None) as served:
+    async with serve(database, folder, pages=True, login="always", admin_secret=None) as served:
         yield served
 
 

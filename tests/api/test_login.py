@@ -66,6 +66,7 @@ async def test_a_user_logs_in_reads_and_logs_out(
     ]
 
 
+@pytest.mark.pages
 async def test_a_password_that_is_easy_to_guess_is_refused_by_the_api_and_the_page(
     stranger: httpx.AsyncClient,
 ) -> None:
@@ -338,6 +339,7 @@ async def test_many_guesses_at_once_at_the_admin_secret_are_no_more_than_one_aft
     assert (await stranger.get("/api/whoami", headers=reader)).status_code == 200  # it was right lately
 
 
+@pytest.mark.pages
 async def test_whoever_has_a_session_cannot_guess_the_password_behind_it(
     database: Database, stranger: httpx.AsyncClient, ann: str
 ) -> None:

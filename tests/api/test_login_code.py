@@ -87,6 +87,7 @@ async def test_guesses_at_codes_are_bounded(stranger: httpx.AsyncClient, secret:
     assert (held.status_code, int(held.headers["retry-after"]) > 0) == (429, True)
 
 
+@pytest.mark.pages
 async def test_a_user_turns_it_on_uses_a_recovery_code_and_turns_it_off(
     database: Database, stranger: httpx.AsyncClient
 ) -> None:
@@ -120,6 +121,7 @@ async def test_a_user_turns_it_on_uses_a_recovery_code_and_turns_it_off(
     assert (await give_password(stranger)).headers["location"] == "/jobs"
 
 
+@pytest.mark.pages
 async def test_an_administrator_resets_it_by_the_api_and_by_the_page(
     database: Database, stranger: httpx.AsyncClient, secret: str
 ) -> None:

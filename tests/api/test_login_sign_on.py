@@ -31,7 +31,7 @@ async def home(
     chosen = {"oidc_users": "family", "public_url": public_url, **settings}
     async with (
         run_provider(public_url, clock_shift_seconds=clock_shift_seconds) as issuer,
-        serve(database, folder, **settings_for(issuer, **chosen)) as served,
+        serve(database, folder, pages=True, **settings_for(issuer, **chosen)) as served,
     ):
         yield served
 

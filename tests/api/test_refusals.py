@@ -25,7 +25,7 @@ CAMERA = Caller("token", "camera", frozenset({Scope.INGEST}), 7)
 @pytest.fixture
 async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """Everybody has to show who they are, and comes through a proxy."""
-    async with serve(database, tmp_path, login="always", trusted_proxies="127.0.0.1") as served:
+    async with serve(database, tmp_path, pages=True, login="always", trusted_proxies="127.0.0.1") as served:
         served.client.headers["X-Forwarded-For"] = "203.0.113.9"
         yield served
 

@@ -55,7 +55,7 @@ class Elsewhere:
 @pytest.fixture
 async def elsewhere(database: Database, tmp_path: Path) -> AsyncIterator[Elsewhere]:
     """Nobody is on the machine itself."""
-    async with serve(database, tmp_path, trusted_proxies="127.0.0.1") as served:
+    async with serve(database, tmp_path, pages=True, trusted_proxies="127.0.0.1") as served:
         yield Elsewhere(served, itertools.count(1))
 
 

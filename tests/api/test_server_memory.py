@@ -22,7 +22,7 @@ from tests.api.serving import serve
 
 async def make_server(url: str, folder: Path) -> None:
     database = await Database.open(url, connections=2)
-    async with serve(database, folder) as served:
+    async with serve(database, folder, pages=True) as served:
         (await served.client.get("/")).raise_for_status()
     await database.close()
 

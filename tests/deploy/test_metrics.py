@@ -108,7 +108,7 @@ async def test_every_probe_and_every_scrape_gets_an_answer(database: Database, t
     assert server["readinessProbe"]["httpGet"]["path"] == "/health"
     assert probes <= OPEN_PATHS
     scraped = read_yaml(DEPLOY / "prometheus" / "prometheus.yaml")[0]["scrape_configs"][0]
-    async with serve(database, tmp_path, host="0.0.0.0") as served:
+    async with serve(database, tmp_path, pages=True, host="0.0.0.0") as served:
         at = f"http://127.0.0.1:{served.app.state.deps.settings.port}"
         for path in probes:
             assert (await served.client.get(at + path)).status_code == 200, path

@@ -21,7 +21,7 @@ OF_A_MOUNT = {"GET /static/mediamill.css", "GET /static/favicon.svg", "GET /stat
 @pytest.fixture
 def app(database: Database, tmp_path: Path) -> FastAPI:
     """With all doors, as `mediamill up` has it."""
-    return make_app(database, tmp_path)
+    return make_app(database, tmp_path, pages=True)
 
 
 def test_every_route_is_in_the_table_of_who_may_call_it(app: FastAPI) -> None:

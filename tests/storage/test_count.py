@@ -97,7 +97,7 @@ async def test_the_page_and_the_api_tell_what_is_in_the_bucket_and_when_it_was_c
     given = {name: value for name in settings.model_fields_set if (value := getattr(settings, name))}
     given.pop("data")
     monkeypatch.setattr(count_file, "WAIT_SECONDS", 60)  # however slow this machine is
-    async with serve(database, settings.data, **given) as served:
+    async with serve(database, settings.data, pages=True, **given) as served:
         told = (await served.client.get("/api/storage")).json()
         page = (await served.client.get("/storage")).text
     areas = {area["name"]: (area["objects"], area["bytes"]) for area in told["bucket"]["areas"]}

@@ -19,7 +19,7 @@ from tests.ui.conftest import on_the_shared_loop
 @on_the_shared_loop
 async def closed(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server that asks everybody to log in."""
-    async with serve(database, tmp_path, login="always") as served:
+    async with serve(database, tmp_path, pages=True, login="always") as served:
         yield served
 
 

@@ -26,7 +26,7 @@ __all__ = ["clock_stands_still"]
 @on_the_shared_loop
 async def closed(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
     """A server that asks everybody to log in, with a user."""
-    async with serve(database, tmp_path, login="always") as served:
+    async with serve(database, tmp_path, pages=True, login="always") as served:
         async with database.transaction() as connection:
             await users.add_user(connection, "ann", PASSWORD, [Scope.READ])
         yield served

@@ -22,7 +22,7 @@ async def test_a_link_opens_the_pages_and_says_what_to_do_when_it_is_spent(
     shown: list[str] = []
     monkeypatch.setattr(opening, "has_display", lambda _environment: True)
     monkeypatch.setattr("webbrowser.open", shown.append)
-    async with serve(database, tmp_path, login="always", admin_secret=None) as served:
+    async with serve(database, tmp_path, pages=True, login="always", admin_secret=None) as served:
         port = urlsplit(served.url).port
         assert port is not None
         local_key(tmp_path)

@@ -498,7 +498,9 @@ async def test_a_file_of_another_extractor_is_called_outdated(ground: Ground, br
     await ground.project(fields=FIELDS)
     file_id = await add_invoice(ground)
     model = {"text": "openai", "openai_url": "http://127.0.0.1:9/v1"}
-    async with serve(ground.database, ground.data, intake_kinds(ground.settings), **model) as served:
+    async with serve(
+        ground.database, ground.data, intake_kinds(ground.settings), pages=True, **model
+    ) as served:
         page = await browser.new_page()
         await open_file(page, served, file_id)
         await expect(page.locator("#file-state")).to_contain_text("by another extractor, than are set now")

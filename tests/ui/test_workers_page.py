@@ -133,7 +133,7 @@ async def test_whoever_is_logged_in_gets_a_key(
 ) -> None:
     async with database.transaction() as connection:
         await users.add_user(connection, "ann", PASSWORD, {Scope.READ, scope})
-    async with serve(database, tmp_path, login="always") as closed:
+    async with serve(database, tmp_path, pages=True, login="always") as closed:
         page = await browser.new_page()
         await page.goto(f"{closed.url}/workers")
         await log_in(page, "ann", PASSWORD)

@@ -70,7 +70,7 @@ class House:
 def serve_all(database: Database, data: Path, **settings: Any) -> AbstractAsyncContextManager[Served]:
     """A server with every kind of job that pages show."""
     kinds = intake_kinds(Settings.model_validate({"data": data}))
-    return serve(database, data, kinds, ingest_seconds=0.05, **settings)
+    return serve(database, data, kinds, pages=True, ingest_seconds=0.05, **settings)
 
 
 @asynccontextmanager
