@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -127,6 +128,25 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     async with line(served, head) as (reader, _):
         assert await status_of(reader) == 408
         await until_closed(reader)
+
+
+async def test_a_stranger_who_leaves_in_the_middle_of_a_body_writes_nothing_into_the_log(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nname="
+    async with line(served, head):
+        await wait_until(is_answering(served, 1))
+    await wait_until(is_answering(served, 0))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def is_answering(served: Served, count: int) -> Callable[[], Awaitable[bool]]:
+    """So many requests are being answered."""
+
+    async def reached() -> bool:
+        return len(served.server.server_state.tasks) == count
+
+    return reached
 
 
 async def test_a_body_after_its_answer_does_not_keep_the_connection(
