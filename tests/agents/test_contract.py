@@ -6,7 +6,6 @@ import asyncio
 import base64
 import threading
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 
@@ -22,24 +21,8 @@ from mediamill.agents.contract import (
 from mediamill.errors import GiveUpError, RetryLaterError
 from mediamill.testing.model_server import BROKEN, failing, rate_limited
 from mediamill.testing.openai_server import OpenAiServer, cut_stream, endless_stream, held_stream
+from tests.agents.asking import PNG, requests
 from tests.agents.conftest import KEY, said
-from tests.conftest import wait_until
-
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-
-
-async def requests(server: OpenAiServer, count: int, *asking: asyncio.Future[Any]) -> None:
-    """Wait until the model was asked so often. Whoever asks and fails meanwhile fails the test at once."""
-
-    async def there() -> bool:
-        for each in asking:
-            if each.done():
-                each.result()
-        return len(server.seen) >= count
-
-    await wait_until(there)
 
 
 @pytest.mark.spec("I10")

@@ -19,14 +19,9 @@ from mediamill.agents.pi import PiAgent
 from mediamill.agents.pi_setup import PiProgram
 from mediamill.testing.model_server import BROKEN, SILENT
 from mediamill.testing.openai_server import OpenAiServer, held_stream, tool_call
+from tests.agents.asking import only_pid, requests
 from tests.agents.conftest import KEY, MakePi, MakeSettings, said
-from tests.agents.test_contract import requests
 from tests.conftest import wait_until
-
-
-def only_pid(agent: PiAgent) -> int:
-    (process,) = agent.pool.processes
-    return process.pid
 
 
 @pytest.mark.spec("I10")

@@ -23,9 +23,8 @@ from mediamill.agents.pi import PiAgent
 from mediamill.agents.pi_setup import PiProgram
 from mediamill.testing.model_server import SILENT
 from mediamill.testing.openai_server import OpenAiServer, held_stream, tool_call
+from tests.agents.asking import PNG, only_pid, requests
 from tests.agents.conftest import MakePi, MakeSettings, images_of, said
-from tests.agents.test_contract import PNG, requests
-from tests.agents.test_pi import only_pid
 
 # Readers stop at the end of an image; what follows tells the images apart.
 IMAGES = [Image("image/png", PNG + bytes([number])) for number in range(3)]

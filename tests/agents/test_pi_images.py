@@ -17,9 +17,8 @@ from mediamill.agents.pi import PiAgent, PiSession
 from mediamill.agents.pi_setup import configure_pi
 from mediamill.testing.model_server import failing
 from mediamill.testing.openai_server import OpenAiServer, held_stream, images_in, refusing_images
+from tests.agents.asking import PNG, only_pid, requests
 from tests.agents.conftest import MakePi, images_of, said
-from tests.agents.test_contract import PNG, requests
-from tests.agents.test_pi import only_pid
 from tests.conftest import wait_until
 
 KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+import socket
+from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -135,6 +138,58 @@ async def test_who_may_not_ask_is_refused_before_the_body_comes(served: Served) 
     async with line(served, f"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\n{wrong}\r\n") as (reader, _):
         async with asyncio.timeout(guard.BODY_SECONDS / 6):
             assert await status_of(reader) == 401
+
+
+async def test_a_stranger_who_leaves_in_the_middle_of_a_body_writes_nothing_into_the_log(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nname="
+    async with line(served, head):
+        await wait_until(is_answering(served, 1))
+    await wait_until(is_answering(served, 0))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def is_answering(served: Served, count: int) -> Callable[[], Awaitable[bool]]:
+    """So many requests are being answered."""
+
+    async def reached() -> bool:
+        return len(served.server.server_state.tasks) == count
+
+    return reached
+
+
+@pytest.mark.pages
+async def test_nothing_is_written_to_a_connection_that_had_to_make_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger asks a thousand times at once, and reads nothing."""
+    written_late: list[bytes] = []
+    write = _SelectorSocketTransport.write
+
+    def watch(transport: asyncio.Transport, data: bytes) -> None:
+        if transport.is_closing():
+            written_late.append(data)
+        write(transport, data)
+
+    def find_full() -> bounds.Bounded | None:
+        ours = (each for each in served.server.server_state.connections if isinstance(each, bounds.Bounded))
+        return next((each for each in ours if each.flow.write_paused), None)
+
+    async def is_full() -> bool:
+        return find_full() is not None
+
+    monkeypatch.setattr(_SelectorSocketTransport, "write", watch)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect(("127.0.0.1", httpx.URL(served.url).port))
+        reader.sendall(b"GET /static/mediamill.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+        await wait_until(is_full)
+        full = find_full()
+        assert full is not None
+        full.abort()
+        await wait_until(is_answering(served, 0))
+    assert written_late == []
 
 
 async def test_a_body_after_its_answer_does_not_keep_the_connection(

@@ -15,10 +15,10 @@ from mediamill.db.connection import Database
 from mediamill.inputs import counters
 from mediamill.inputs.model import BODY_LIMIT_BYTES, MAX_IMAGE_BYTES
 from mediamill.inputs.spool import Spool, spool_folder
+from tests.api.messaging import JSON, incoming, runs
 from tests.api.serving import SECRET, Served, make_app, serve
 from tests.inputs.bodies import BOUNDARY, FORM_TYPE, GIF, JPEG, PNG, body_of, form_of, image, message
 
-JSON = {"Content-Type": "application/json"}
 MEGABYTE = 1024**2
 
 
@@ -32,15 +32,6 @@ async def stored(served: Served) -> list[tuple[bytes, str, str | None]]:
             "select image_bytes, mime_type, filename from input_images order by position"
         )
     return [tuple(row) for row in rows]
-
-
-async def runs(served: Served) -> int:
-    return int(await served.one("select count(*) from runs"))
-
-
-def incoming(folder: Path) -> list[Path]:
-    there = spool_folder(folder)
-    return list(there.iterdir()) if there.is_dir() else []
 
 
 async def pieces(body: bytes, size: int = 65_536) -> AsyncIterator[bytes]:

@@ -14,8 +14,8 @@ import pytest
 
 from mediamill.api import inbox
 from mediamill.inputs.model import BODY_LIMIT_BYTES
+from tests.api.messaging import JSON, incoming, runs
 from tests.api.serving import Served
-from tests.api.test_messages import JSON, incoming, runs
 from tests.conftest import wait_until
 from tests.inputs.bodies import GIF, body_of, image
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mediamill.intake.jobs import intake_kinds
+from tests.api.projects_served import ask, served
 from tests.api.serving import Served, serve
-from tests.api.test_projects import ask, served
 from tests.conftest import wait_until
 from tests.intake.conftest import ground
 from tests.intake.played import INVOICE, Ground

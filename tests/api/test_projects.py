@@ -5,38 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mediamill.intake.jobs import intake_kinds
+from tests.api.projects_served import ask, served
 from tests.api.serving import SECRET, Served, serve
 from tests.intake.conftest import ground
 from tests.intake.played import Ground, found
 
-__all__ = ["ground"]
+__all__ = ["ground", "served"]
 
 CATALOG = [
     {"name": "number", "label": "Invoice number"},
     {"name": "total", "type": "amount", "unit": "EUR", "description": "With taxes"},
 ]
-
-
-@pytest.fixture
-async def served(ground: Ground) -> AsyncIterator[Served]:
-    """A server with the data folder of the ground."""
-    async with serve(ground.database, ground.data, intake_kinds(ground.settings)) as served:
-        yield served
-
-
-async def ask(served: Served, method: str, path: str, status: int = 200, **more: Any) -> Any:
-    answer = await served.client.request(method, path, **more)
-    assert answer.status_code == status, answer.text
-    if status >= 400:
-        assert answer.headers["content-type"] == "application/problem+json"
-    return answer.json()
 
 
 @pytest.mark.spec("P1")

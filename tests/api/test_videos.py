@@ -10,9 +10,9 @@ import pytest
 
 from mediamill.db.connection import Database
 from mediamill.videos.model import video_folder
+from tests.api.listening import listen
 from tests.api.remote_worker import register
 from tests.api.serving import SECRET, Served, serve
-from tests.api.test_events import listen
 from tests.conftest import wait_until
 from tests.videos.played import Ground, play_captions, play_worker
 

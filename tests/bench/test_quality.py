@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from bench.quality import reading, speech, tagging
+from bench.quality import __main__ as program
+from bench.quality import asked, floors, reading, speech, tagging
 from bench.quality.reading import Labelled
 from bench.quality.speech import Spoken
 from bench.quality.tagging import Photo
@@ -42,3 +46,29 @@ def test_tags_of_a_photo_are_counted() -> None:
     figures = tagging.measure([photo], LocalVision(settings), classifier, False)
     assert figures["own"]["photos"] == 1  # type: ignore[index]
     assert figures["own"]["tags_per_photo"] > 0  # type: ignore[index]
+
+
+def test_searches_are_held_against_every_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "read_news", lambda: ["A whale swam into a net.", "The bank lays off staff."])
+    monkeypatch.setattr(asked, "NEWS_SEARCHES", {"whale": {1}})
+    monkeypatch.setattr(asked, "find_labelled", lambda: [(SAMPLES / "photo.jpg", frozenset({"seen"}))])
+    monkeypatch.setattr(asked, "PHOTO_SEARCHES", {"a photo": "seen"})
+    found = floors.run()
+    assert (found["news by meaning"]["searches"], found["news by meaning"]["things"]) == (1, 2)
+    assert found["news by meaning"]["floors"][0]["recall"] == 1
+    for way in ("meaning", "look"):
+        assert found[f"photos by {way}"]["things"] == 1
+    assert 0 <= found["photos by either, as searched"]["recall"] <= 1
+
+
+def test_the_figures_of_all_parts_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tagging, "run", lambda _: "tags")
+    monkeypatch.setattr(reading, "run", lambda _: "read")
+    monkeypatch.setattr(speech, "find_spoken", list)
+    monkeypatch.setattr(speech, "measure", lambda model, *_: {"model": model})
+    monkeypatch.setattr(program, "RESULTS", tmp_path / "quality.json")
+    monkeypatch.setattr(sys, "argv", ["bench.quality"])
+    program.main()
+    told = json.loads((tmp_path / "quality.json").read_text())
+    assert [one["model"] for one in told["speech"]] == [model for model, _ in program.SPEECH]
+    assert (told["reading"], told["tagging"]) == ("read", "tags")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mediamill.conversations import bots
-from mediamill.conversations.bot_queues import BotQueuesManager, QueuesClosedError
+from mediamill.conversations.bot_queues import QueuesClosedError
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.configuration import QUOTA, set_value
 from mediamill.conversations.keeper import BotKeeper, BotNotRunningError
@@ -21,18 +21,10 @@ from mediamill.db.connection import Database
 from mediamill.errors import ConflictError
 from tests.conftest import wait_until
 from tests.conversations.conftest import OPEN, Ground, Line, say, send_media
-from tests.conversations.test_door import manager
+from tests.conversations.queues import manager, placeholders, queues_of
 from tests.conversations.wire import Wire, open_wire
 
 STATES = "select subject_id, state from jobs order by subject_id"
-
-
-def placeholders(queues: BotQueuesManager) -> list[str | None]:
-    return [message.media_processing_id for _, message in queues.placeholders()]
-
-
-def queues_of(keeper: BotKeeper, bot_id: str = "bot") -> BotQueuesManager:
-    return keeper.get(bot_id).queues["line"]
 
 
 @pytest.mark.spec("C22", "C23", "E11", "E12")

@@ -14,17 +14,11 @@ from mediamill.conversations import bot_queues, insist
 from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager
 from mediamill.conversations.insist import UncertainError
 from mediamill.conversations.model import USER, BadGuidError, Group, Message, Sender
-from mediamill.conversations.records import DatabaseRecords
 from mediamill.db.connection import Database, connect
 from tests.conftest import wait_until
 from tests.conversations.conftest import ANN, Ground, say, send_media
+from tests.conversations.queues import manager
 from tests.conversations.wire import Wire, open_wire
-
-
-def manager(ground: Ground, database: Database | None = None) -> BotQueuesManager:
-    """The queues of a bot in a new life, with nothing in memory."""
-    kept = DatabaseRecords(database or ground.database, ground.enqueuer, "bot", "line")
-    return BotQueuesManager("bot", "line", kept)
 
 
 def hear(queues: BotQueuesManager) -> list[Message]:

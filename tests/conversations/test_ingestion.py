@@ -9,7 +9,7 @@ from mediamill.conversations.deliver import write_texts
 from mediamill.conversations.ingest import IngestionService
 from mediamill.settings import Settings
 from tests.conversations.conftest import Ground, say, send_media
-from tests.conversations.test_door import manager
+from tests.conversations.queues import manager
 
 
 @pytest.mark.spec("C8")

@@ -8,7 +8,7 @@ import pytest
 
 from mediamill.conversations.keeper import BotNotRunningError
 from tests.conversations.conftest import Ground, say, send_media
-from tests.conversations.test_bot_life import placeholders, queues_of
+from tests.conversations.queues import placeholders, queues_of
 
 # Waits until they are gone: a session is told its end before its locks are free.
 LOCKERS = """

@@ -251,3 +251,19 @@ async def until_dead(*pids: int) -> None:
 
 async def in_thread(function: Any, *args: Any) -> Any:
     return await asyncio.to_thread(function, *args)
+
+
+async def until_files(folder: Path, count: int) -> None:
+    """A worker puts a file away when its job has ended: whoever waits may hear of that before."""
+
+    async def there() -> bool:
+        return len(await in_thread(lambda: list(folder.glob("*")))) == count
+
+    await wait_until(there)
+
+
+async def told(mill: Mill, *words: object) -> Any:
+    """What a command says, as data."""
+    code, said = await mill.say(*words, "--json")
+    assert code == 0, said
+    return json.loads(said[min(place for place in (said.find("{"), said.find("[")) if place >= 0) :])

@@ -19,7 +19,7 @@ from tests.conftest import wait_until
 from tests.crash.doomed_bucket import STEPS
 from tests.crash.processes import Mill, Process
 from tests.storage.s3_server import S3Server, bucket, own_s3_server, s3_server
-from tests.stories.test_buckets import whole_stream
+from tests.stories.playing import whole_stream
 from tests.stories.town import ADMIN, Town
 from tests.ui.filming import make_clip
 

@@ -6,81 +6,38 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import psutil
 import pytest
 
-from mediamill.db.connection import Database
 from mediamill.intake.again import delete_file
-from mediamill.intake.model import FILES, OUTPUTS, PARTS, Field
+from mediamill.intake.model import FILES, OUTPUTS, PARTS
 from mediamill.intake.projects import delete_project
 from mediamill.intake.watch import look_at_folders
 from mediamill.local_key import local_key, sign_pass
 from tests.conftest import wait_until
 from tests.crash.doomed_intake import DELETION, SWEEP, UPLOAD, WATCH, WORK
+from tests.crash.intake_ground import (
+    COMPLETED,
+    FIELDS,
+    SCANS,
+    Doomed,
+    database,
+    ground,
+    make_scans,
+)
 from tests.crash.intake_order import assert_in_order, files_below, kill_family, sweep
 from tests.crash.processes import Mill, Process, mill
 from tests.crash.shaky_model import ShakyModel, invoice
 from tests.intake.played import Ground
-from tests.intake_documents import scan
 
-__all__ = ["mill"]
+__all__ = ["database", "ground", "mill"]
 
 MEGABYTE = 1 << 20
-FIELDS = (Field("invoice_number"), Field("total", "amount", unit="EUR"))
-COMPLETED = "select coalesce(bool_and(state = 'completed'), false) from analyses"
-SCANS = 4
-NOBODY_ELSE = """
-select not exists (
-    select from pg_stat_activity where datname = current_database() and application_name like 'mediamill %')
-"""
-
-
-class Doomed(Process):
-    """A command that kills itself at a step."""
-
-    def __init__(self, mill: Mill, way: str, step: str, *words: str) -> None:
-        self._said = mill.folder / "said-doomed.txt"
-        with self._said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.doomed_intake", way, step, *words],
-                env=mill.environment,
-                cwd=Path(__file__).parents[2],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        mill.processes.append(self)
-        self._mill = mill
-
-    async def until_dead(self) -> None:
-        """And the database has done all that it was told."""
-        assert await self.until_gone() == -9, self.said
-        await self._mill.until(NOBODY_ELSE)
-
-
-@pytest.fixture
-async def database(mill: Mill) -> AsyncIterator[Database]:
-    assert mill.url is not None
-    opened = await Database.open(mill.url, connections=6)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def ground(mill: Mill, database: Database) -> Ground:
-    """On the same data as the processes; by rules, so that it needs nobody."""
-    ground = Ground.on(database, mill.folder / "data")
-    await ground.project(fields=FIELDS)
-    return ground
 
 
 @pytest.fixture
@@ -95,14 +52,6 @@ def url_of(server: Process) -> str:
     found = re.search(r"is up: (\S+)", server.said)
     assert found is not None, server.said
     return found[1]
-
-
-def make_scans(path: Path) -> bytes:
-    """A letter of some pages, which takes a while to read."""
-    texts = [[f"Invoice number: S-{n}", f"Page {n} of the letter"] for n in range(SCANS)]
-    first, *others = [scan(lines, size=(1240, 400)) for lines in texts]
-    first.save(path, "PDF", resolution=150, save_all=True, append_images=others)
-    return path.read_bytes()
 
 
 async def finish(ground: Ground) -> None:

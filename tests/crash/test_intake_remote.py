@@ -7,13 +7,13 @@ import json
 import pytest
 
 from mediamill.intake.model import OUTPUTS, blob_path
+from tests.crash.intake_ground import COMPLETED, SCANS, Doomed, database, ground, make_scans
 from tests.crash.intake_order import assert_in_order, files_below, kill_family
 from tests.crash.processes import Mill, mill
 from tests.crash.shaky_model import invoice
-from tests.crash.test_intake_killed import COMPLETED, SCANS, Doomed, database, ground, make_scans
+from tests.intake.failing import NEVER_SECONDS, bring_back, hurry, take_away, until
 from tests.intake.played import Ground
-from tests.intake.test_hardening import NEVER_SECONDS, bring_back, hurry, take_away, until
-from tests.stories.test_remote_workers import far, let_leases_end, place, serve
+from tests.stories.remote_workers import far, let_leases_end, place, serve
 
 __all__ = ["database", "ground", "mill"]
 

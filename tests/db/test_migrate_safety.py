@@ -20,8 +20,8 @@ from tests.conftest import (
     run_sql,
     wait_until,
 )
-from tests.db.test_migrations import REVISIONS, schema_of
-from tests.db.test_upgrade_with_data import READ, grow
+from tests.db.grown import READ, grow
+from tests.db.revisions import REVISIONS, schema_of
 
 START = "import asyncio, sys; from mediamill.db.migrate import upgrade; asyncio.run(upgrade(sys.argv[1]))"
 SESSIONS = """

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mediamill.api.scopes import OPEN_PATHS
 from mediamill.db.connection import Database
-from mediamill.engine.attempts import Outcome
-from mediamill.engine.recovery.sweep import take_turn
-from mediamill.inputs import counters
-from mediamill.inputs.model import ImageBufferError, Scope
 from tests.api.serving import SECRET, Served, serve
+from tests.deploy.counting import count_images, make_history
 from tests.deploy.reading import DEPLOY, of_kind, pods, queries, read_yaml
 from tests.dispatch.redis_server import RedisServer, redis_server  # noqa: F401
 
@@ -36,26 +32,6 @@ async def scrape(served: Served) -> Exported:
             for label, value in sample.labels.items():
                 labels.setdefault(label, set()).add(value)
     return found
-
-
-def count_images() -> None:
-    """A counter by source shows its labels when something was counted."""
-    scope, run = Scope("api", "a thread"), UUID(int=1)
-    counters.count_ingested(scope, 1, 10)
-    counters.count_claimed(scope, 1, run)
-    counters.count_deleted(scope, 1, run)
-    counters.count_purged([{"source": "api", "thread_key": "a thread", "run_id": run}])  # type: ignore[list-item]
-    counters.count_rejected("api", ImageBufferError())
-
-
-async def make_history(served: Served) -> None:
-    """Attempts of every outcome, and a sweep: a label is told when there was something to count."""
-    await served.run(
-        "insert into attempts (kind, pool, outcome, bucket, shard, count, seconds) "
-        "select 'scripted.run', 'scripted', outcome, 1, 0, 1, 0.2 from unnest($1::text[]) as outcome",
-        [str(outcome) for outcome in Outcome],
-    )
-    assert await take_turn(served.database, "sweep_turn", 60)
 
 
 def find_faults(query: str, shown: list[str], exported: Exported) -> list[str]:

@@ -12,8 +12,8 @@ import yaml
 
 from mediamill.db.connection import Database
 from tests.api.serving import serve
+from tests.deploy.counting import count_images, make_history
 from tests.deploy.reading import DEPLOY, ROOT, queries
-from tests.deploy.test_metrics import count_images, make_history
 
 RULES = DEPLOY / "prometheus" / "mediamill.rules.yaml"
 FOUND = ROOT / ".tools" / "promtool"

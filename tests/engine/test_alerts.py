@@ -19,8 +19,8 @@ from mediamill.engine.store import recovery
 from mediamill.worker.home import WorkerPlan
 from mediamill.worker.local_home import LocalHome
 from tests.conftest import wait_until
+from tests.engine.alerting import SECRET, Receiver, raise_one, receiver, settings_for
 from tests.engine.conftest import Bench
-from tests.engine.test_alert_sender import SECRET, Receiver, raise_one, receiver, settings_for
 
 __all__ = ["receiver"]
 

@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from mediamill.db.connection import Database
-from mediamill.engine.dead import retry_job
 from mediamill.engine.recovery.expired import release_expired
 from mediamill.intake.model import blob_path
 from mediamill.testing.model_server import SILENT
 from mediamill.testing.openai_server import OpenAiServer
 from tests.conftest import wait_until
+from tests.intake.failing import NEVER_SECONDS, bring_back, hurry, take_away, until
 from tests.intake.played import Ground, result_of
 
 LETTER = b"Dear Ada,\nInvoice number: 4711\nTotal: 12.50 EUR\nThank you.\n"
-NEVER_SECONDS = 3600
 
 
 @pytest.fixture
@@ -31,37 +30,6 @@ async def ground(ground: Ground) -> Ground:
         NEVER_SECONDS,
     )
     return ground
-
-
-async def until(ground: Ground, file_id: int, state: str, *, error: bool | None = None) -> dict[str, Any]:
-    """The file, once it is in this state, with an error or without."""
-
-    async def reached() -> bool:
-        found, told = await ground.state(file_id)
-        return found == state and error in (None, told is not None)
-
-    await wait_until(reached)
-    return await ground.show(file_id)
-
-
-async def hurry(ground: Ground, file: dict[str, Any]) -> None:
-    """Another try now."""
-    async with ground.database.transaction() as connection:
-        await retry_job(connection, ground.engine, file["job_id"])
-
-
-def take_away(path: Path, how: str) -> Path:
-    """The bytes cannot be read for a while."""
-    aside = path.rename(path.with_name("aside"))
-    if how == "unreadable":
-        path.mkdir()
-    return aside
-
-
-def bring_back(aside: Path, path: Path) -> None:
-    if path.is_dir():
-        path.rmdir()
-    aside.rename(path)
 
 
 @pytest.mark.spec("P2", "P4", "E7")

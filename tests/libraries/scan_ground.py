@@ -14,6 +14,19 @@ from mediamill.libraries.scan_model import ScanCounts
 from mediamill.settings import Settings
 from mediamill.staging.file_names import to_text
 
+ODD_NAMES = (
+    b"caf\xc3\xa9.jpg",
+    b"latin-\xe9\xff.jpg",
+    b"two\nlines.jpg",
+    b"-rf.jpg",
+    "\u202egpj.exe.jpg".encode(),
+    "\U0010ff41.jpg".encode(),
+    b"%s\\'\";--.jpg",
+    b"tab\there.jpg",
+    b"x" * 251 + b".jpg",
+    b"\xff" * 251 + b".jpg",
+)
+
 Facts = tuple[int, int, int]
 
 
@@ -94,3 +107,9 @@ class Tree:
 
     async def sql(self, statement: str, *given: Any) -> None:
         await self.database.pool.execute(statement, *given)
+
+
+def counted(counts: ScanCounts) -> dict[str, int]:
+    """What was other than before."""
+    names = ("new", "changed", "vanished", "back", "renamed")
+    return {name: getattr(counts, name) for name in names if getattr(counts, name)}

@@ -15,7 +15,7 @@ from mediamill.libraries.feed import AT_HAND, forget_lost_jobs
 from mediamill.libraries.reach import Reach
 from tests.conftest import wait_until
 from tests.libraries.played import IMAGES, TAGS, VIDEOS, Ground, ground
-from tests.libraries.test_tagging import asset, proxied
+from tests.libraries.tagged import asset, proxied
 
 __all__ = ["ground"]
 

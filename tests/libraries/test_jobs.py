@@ -11,7 +11,7 @@ from mediamill.engine.settle import Fate, fail_job
 from mediamill.libraries.look import show_library
 from mediamill.staging.inputs import RootAwayError
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
-from tests.libraries.test_tagging import asset, proxied
+from tests.libraries.tagged import asset, proxied
 
 __all__ = ["ground"]
 

@@ -14,7 +14,7 @@ from mediamill.worker.local_home import LocalHome
 from mediamill.worker.loop import Worker
 from tests.conftest import wait_until
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
-from tests.libraries.test_tagging import asset, finds
+from tests.libraries.tagged import asset, finds
 
 __all__ = ["ground"]
 

@@ -18,7 +18,7 @@ from mediamill.search.feed import drop_unused_vectors
 from mediamill.search.indexes import drop_unused_indexes, ensure_indexes
 from mediamill.settings import Settings
 from tests.libraries.played import IMAGES, TAGS, VIDEOS, Ground, ground
-from tests.libraries.test_tagging import SEEN, asset, finds, look, proxied, scenes_of, video_with
+from tests.libraries.tagged import SEEN, asset, finds, look, proxied, scenes_of, video_with
 
 __all__ = ["ground"]
 

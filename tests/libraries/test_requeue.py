@@ -9,7 +9,7 @@ from mediamill.engine.model import ClaimedJob
 from mediamill.engine.settle import Fate
 from mediamill.libraries.assets import retry_asset
 from tests.libraries.played import IMAGES, TAGS, VIDEOS, Ground, ground
-from tests.libraries.test_tagging import asset, look, proxied
+from tests.libraries.tagged import asset, look, proxied
 
 __all__ = ["ground"]
 

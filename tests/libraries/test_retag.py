@@ -11,7 +11,7 @@ from mediamill.libraries.retag import note_models, retag_some, set_tagger
 from mediamill.processors.models.names import UnknownTaggerError
 from mediamill.settings import Settings
 from tests.libraries.played import TAGS, Ground, ground
-from tests.libraries.test_tagging import asset, finds, look, proxied, scenes_of, video_with
+from tests.libraries.tagged import asset, finds, look, proxied, scenes_of, video_with
 
 __all__ = ["ground"]
 

@@ -10,7 +10,7 @@ from mediamill.libraries.assets import retry_asset, retry_failed
 from mediamill.media.errors import MissingMediaError
 from mediamill.processors.library.tag import read_small
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
-from tests.libraries.test_tagging import asset, proxied
+from tests.libraries.tagged import asset, proxied
 
 __all__ = ["ground"]
 

@@ -30,8 +30,7 @@ from mediamill.libraries.walk import Listing, walk
 from mediamill.media.errors import MissingMediaError
 from mediamill.processors.library.source import open_file
 from mediamill.settings import Settings
-from tests.libraries.scan_ground import Tree
-from tests.libraries.test_walk import ODD_NAMES
+from tests.libraries.scan_ground import ODD_NAMES, Tree, counted
 
 DONE = (
     "update assets set status = 'completed', output = '7-1', tags = '[{\"label\": \"dog\"}]', job_id = null"
@@ -41,12 +40,6 @@ DONE = (
 @pytest.fixture
 async def tree(database: Database, tmp_path: Path) -> Tree:
     return await Tree.grow(database, tmp_path)
-
-
-def counted(counts: ScanCounts) -> dict[str, int]:
-    """What was other than before."""
-    names = ("new", "changed", "vanished", "back", "renamed")
-    return {name: getattr(counts, name) for name in names if getattr(counts, name)}
 
 
 @pytest.mark.spec("L3")

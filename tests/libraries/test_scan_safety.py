@@ -14,8 +14,7 @@ import pytest
 
 from mediamill.db.connection import Database
 from mediamill.libraries.scan_model import ScanFailedError, ScanRefusedError
-from tests.libraries.scan_ground import Tree
-from tests.libraries.test_scan import counted
+from tests.libraries.scan_ground import Tree, counted
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from mediamill.engine.model import ClaimedJob
 from mediamill.libraries.retag import note_models, set_tagger
 from tests.libraries.played import ASSETS, IMAGES, TAGS, Ground, ground
-from tests.libraries.test_tagging import asset, finds, look
+from tests.libraries.tagged import asset, finds, look
 
 __all__ = ["ground"]
 

@@ -8,7 +8,7 @@ from mediamill.libraries.model import output_folder
 from mediamill.libraries.video_output import output_of
 from mediamill.staging.kept import kept_folder
 from tests.libraries.played import VIDEOS, Ground, ground
-from tests.libraries.test_tagging import asset
+from tests.libraries.tagged import asset
 
 __all__ = ["ground"]
 

@@ -14,19 +14,7 @@ import pytest
 
 from mediamill.libraries.walk import PATH_BYTES, Listing, identify, key_of, kind_of, walk
 from mediamill.staging.file_names import to_text
-
-ODD_NAMES = (
-    b"caf\xc3\xa9.jpg",
-    b"latin-\xe9\xff.jpg",
-    b"two\nlines.jpg",
-    b"-rf.jpg",
-    "\u202egpj.exe.jpg".encode(),
-    "\U0010ff41.jpg".encode(),
-    b"%s\\'\";--.jpg",
-    b"tab\there.jpg",
-    b"x" * 251 + b".jpg",
-    b"\xff" * 251 + b".jpg",
-)
+from tests.libraries.scan_ground import ODD_NAMES
 
 
 def make(root: Path, *paths: str) -> None:

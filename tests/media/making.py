@@ -11,6 +11,37 @@ import numpy as np
 from av.audio.stream import AudioStream
 from av.video.stream import VideoStream
 
+# container, video codec, audio codec -> type
+FILMS = [
+    ("mp4", "libx264", "aac", "video/mp4"),
+    ("mp4", "libx264", None, "video/mp4"),
+    ("mp4", None, "aac", "audio/mp4"),
+    ("ipod", None, "aac", "audio/mp4"),
+    ("mov", "libx264", "aac", "video/quicktime"),
+    ("mov", None, "aac", "audio/quicktime"),
+    ("3gp", "libx264", "aac", "video/3gpp"),
+    ("3gp", None, "aac", "audio/3gpp"),
+    ("webm", "libvpx-vp9", "libopus", "video/webm"),
+    ("webm", None, "libopus", "audio/webm"),
+    ("matroska", "libx264", "aac", "video/x-matroska"),
+    ("matroska", None, "flac", "audio/x-matroska"),
+    ("ogg", None, "libopus", "audio/ogg"),
+    ("ogg", None, "flac", "audio/ogg"),
+    ("mp3", None, "libmp3lame", "audio/mpeg"),
+    ("mp2", None, "mp2", "audio/mpeg"),
+    ("adts", None, "aac", "audio/aac"),
+    ("flac", None, "flac", "audio/flac"),
+    ("wav", None, "pcm_s16le", "audio/wav"),
+    ("aiff", None, "pcm_s16be", "audio/aiff"),
+    ("caf", None, "pcm_s16be", "audio/x-caf"),
+    ("avi", "mpeg4", "libmp3lame", "video/x-msvideo"),
+    ("flv", "libx264", "aac", "video/x-flv"),
+    ("mpeg", "mpeg2video", "mp2", "video/mpeg"),
+    ("mpegts", "libx264", "aac", "video/mp2t"),
+    ("asf", "mpeg4", "libmp3lame", "video/x-ms-wmv"),
+    ("asf", None, "libmp3lame", "audio/x-ms-wma"),
+]
+
 RATE = 48_000
 FPS = 10
 

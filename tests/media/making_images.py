@@ -178,3 +178,13 @@ def make_gif(path: Path, width: int, height: int, frames: int) -> None:
     head = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0) + bytes([0, 0, 0, 255, 255, 255])
     frame = b"!\xf9\4\0\1\0\0\0," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\2\2\x44\1\0"
     path.write_bytes(head + frame * frames)
+
+
+def exif_blob() -> bytes:
+    camera = [(0x829A, 5, [1, 250]), (0x9003, 2, b"2024:05:01 12:30:00\0"), (0x9011, 2, b"+02:00\0")]
+    place = [
+        (1, 2, b"N\0"), (2, 5, [52, 1, 30, 1, 0, 1]), (3, 2, b"W\0"), (4, 5, [13, 1, 24, 1, 0, 1]),
+        (5, 1, [1]), (6, 5, [34, 1]),
+    ]  # fmt: skip
+    main = [(271, 2, b"Mill\0"), (272, 2, b"One\0"), (0x8769, 4, ["ifd:1"]), (0x8825, 4, ["ifd:2"])]
+    return make_tiff([main, camera, place])

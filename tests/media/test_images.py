@@ -19,6 +19,7 @@ from tests.media.making_images import (
     RED,
     corner_names,
     corners,
+    exif_blob,
     make_dng,
     make_gif,
     make_heic,
@@ -369,16 +370,6 @@ def test_the_memory_for_one_image_is_a_part_of_what_the_process_may_take() -> No
 
     assert budget <= 512 * 1024 * 1024
     assert limit == resource.RLIM_INFINITY or budget <= limit / 3
-
-
-def exif_blob() -> bytes:
-    camera = [(0x829A, 5, [1, 250]), (0x9003, 2, b"2024:05:01 12:30:00\0"), (0x9011, 2, b"+02:00\0")]
-    place = [
-        (1, 2, b"N\0"), (2, 5, [52, 1, 30, 1, 0, 1]), (3, 2, b"W\0"), (4, 5, [13, 1, 24, 1, 0, 1]),
-        (5, 1, [1]), (6, 5, [34, 1]),
-    ]  # fmt: skip
-    main = [(271, 2, b"Mill\0"), (272, 2, b"One\0"), (0x8769, 4, ["ifd:1"]), (0x8825, 4, ["ifd:2"])]
-    return make_tiff([main, camera, place])
 
 
 def test_the_camera_s_notes_are_read(tmp_path: Path) -> None:

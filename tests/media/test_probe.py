@@ -13,8 +13,7 @@ from PIL import Image
 from mediamill.media.errors import DamagedMediaError, MissingMediaError, UnsupportedMediaError
 from mediamill.media.open_media import OPTIONS, READERS
 from mediamill.media.probe import open_media, probe
-from tests.media.making import make_film
-from tests.media.test_sniff import FILMS
+from tests.media.making import FILMS, make_film
 
 
 @pytest.fixture(scope="module")

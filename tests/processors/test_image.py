@@ -14,8 +14,7 @@ from mediamill.processors.contract import RefusedMediaError
 from mediamill.processors.image import ImageVisionProcessor
 from mediamill.processors.image.colours import dominant_colours
 from mediamill.processors.image.examine import merge_lines
-from tests.media.making_images import corners
-from tests.media.test_images import exif_blob
+from tests.media.making_images import corners, exif_blob
 from tests.processors.seeing import ColourVision, GivenText, job, labels, lines
 
 pytestmark = pytest.mark.spec("C26")

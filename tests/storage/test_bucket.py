@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import threading
 import time
@@ -37,6 +36,7 @@ from mediamill.storage.sweep import delete_garbage, delete_orphans
 from mediamill.storage.wording import BucketAwayError, BucketRefusedError
 from tests.conftest import fresh_url, open_database, wait_until
 from tests.ports import free_port
+from tests.storage.putting import drop, keys, local, put
 from tests.storage.s3_server import WEAK_ID, WEAK_SECRET, S3Server
 
 pytestmark = pytest.mark.spec("E23")
@@ -52,29 +52,6 @@ def storage(settings: Settings) -> BucketStorage:
     found = storage_of(settings)
     assert isinstance(found, BucketStorage)
     return found
-
-
-def local(tmp_path: Path, data: bytes) -> Path:
-    path = tmp_path / hashlib.sha256(data).hexdigest()[:16]
-    path.write_bytes(data)
-    return path
-
-
-async def put(storage: BucketStorage, database: Database, path: Path, name: str) -> None:
-    sent = await storage.send(path)
-    async with database.transaction() as connection:
-        await storage.give_name(connection, sent, name)
-
-
-async def drop(storage: BucketStorage, database: Database, name: str) -> None:
-    async with database.transaction() as connection:
-        await storage.drop(connection, name)
-
-
-async def keys(storage: BucketStorage) -> set[str]:
-    return {
-        one.key for shard in range(256) async for some in storage.objects.list(f"{shard:02x}") for one in some
-    }
 
 
 async def test_an_object_that_never_got_a_name_is_deleted_when_it_is_old_and_not_before(

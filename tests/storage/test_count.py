@@ -16,8 +16,8 @@ from mediamill.storage.count import Area, BucketCounter, count_bucket
 from mediamill.storage.folder import FolderStorage
 from tests.api.serving import serve
 from tests.conftest import wait_until
+from tests.storage.putting import drop, keys, local, put
 from tests.storage.s3_server import S3Server
-from tests.storage.test_bucket import drop, keys, local, put
 
 pytestmark = pytest.mark.spec("E23")
 

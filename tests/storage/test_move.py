@@ -18,8 +18,8 @@ from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.choose import storage_of
 from mediamill.storage.folder import FolderStorage
 from mediamill.storage.owner import OBJECT, NotOurBucketError
+from tests.storage.putting import keys, local, put
 from tests.storage.s3_server import S3Server
-from tests.storage.test_bucket import keys, local, put
 
 pytestmark = pytest.mark.spec("E23")
 

@@ -16,9 +16,10 @@ from mediamill.client import AsyncClient
 from mediamill.media.hls import MASTER
 from tests.client.cutting import cutting_line
 from tests.conftest import wait_until
+from tests.crash.processes import told
 from tests.storage.s3_server import S3Server, bucket, s3_server
-from tests.stories.test_libraries import told
-from tests.stories.test_remote_workers import far
+from tests.stories.playing import whole_stream
+from tests.stories.remote_workers import far
 from tests.stories.town import ADMIN, Town, balance
 from tests.ui.filming import make_clip
 
@@ -34,30 +35,6 @@ def town(new_url: str, tmp_path: Path, s3_server: S3Server, bucket: str) -> Iter
     town = Town.of(tmp_path, new_url, s3_server, bucket)
     yield town
     town.close()
-
-
-async def whole_stream(client: httpx.AsyncClient, video: dict[str, Any]) -> dict[str, bytes]:
-    """Everything that a player would read, by name."""
-    base, files = f"/api/videos/{video['id']}/files/{video['output']}", {}
-
-    async def get(name: str) -> bytes:
-        answer = await client.get(f"{base}/{name}")
-        assert answer.status_code == 200, (name, answer.text)
-        files[name] = answer.content
-        return answer.content
-
-    master = (await get(MASTER)).decode()
-    for name in _named(master):
-        for part in _named((await get(name)).decode()):
-            await get(part)
-    return files
-
-
-def _named(playlist: str) -> list[str]:
-    """The files that a playlist names."""
-    lines = playlist.splitlines()
-    uris = [line.split('URI="')[1].split('"')[0] for line in lines if 'URI="' in line]
-    return uris + [line for line in lines if line and not line.startswith("#")]
 
 
 @pytest.mark.timeout(600)

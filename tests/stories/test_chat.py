@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_until
-from tests.crash.processes import Mill, in_thread
+from tests.crash.processes import Mill, in_thread, until_files
 from tests.ports import free_port
 from tests.stories.terminals import Terminal
 
@@ -40,15 +39,6 @@ async def run(mill: Mill, *words: object, lines: str = "") -> tuple[int, str, st
     done = await in_thread(wait)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
-
-
-async def until_files(folder: Path, count: int) -> None:
-    """A worker puts a file away when its job has ended: whoever waits may hear of that before."""
-
-    async def there() -> bool:
-        return len(await in_thread(lambda: list(folder.glob("*")))) == count
-
-    await wait_until(there)
 
 
 @pytest.mark.spec("C10", "C26")

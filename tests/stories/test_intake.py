@@ -14,9 +14,8 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.crash.processes import Mill, mill
+from tests.crash.processes import Mill, mill, told
 from tests.intake_documents import CATALOG, Document, make_documents
-from tests.stories.test_libraries import told
 from tests.ui.browser import open_browser, watch_console
 from tests.ui.papering import CHOSEN, marked
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -17,7 +16,7 @@ from playwright.async_api import expect
 from mediamill.db.connection import Database
 from mediamill.libraries.collect import collect_garbage
 from tests.conftest import wait_until
-from tests.crash.processes import Mill, mill
+from tests.crash.processes import Mill, mill, told
 from tests.media.making_images import corner_names, corners
 from tests.stories.library_folder import (
     COUNT,
@@ -34,13 +33,6 @@ __all__ = ["mill"]
 
 SHOTS = Path(__file__).parents[1] / "screenshots"
 DONE = "select count(*) = $1 and bool_and(status = 'completed') from assets where vanished_at is null"
-
-
-async def told(mill: Mill, *words: object) -> Any:
-    """What a command says, as data."""
-    code, said = await mill.say(*words, "--json")
-    assert code == 0, said
-    return json.loads(said[min(place for place in (said.find("{"), said.find("[")) if place >= 0) :])
 
 
 async def completed(mill: Mill, count: int) -> None:

@@ -13,7 +13,7 @@ from mediamill.testing.openai_server import OpenAiServer, held_stream
 from tests.agents.conftest import link_pi, said
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process
-from tests.stories.test_message import COLOURS, address, mill, model, paint
+from tests.stories.colours import COLOURS, address, mill, model, paint
 
 __all__ = ["mill", "model"]
 PICTURES = [paint(colour) for colour in (*COLOURS, *reversed(COLOURS))]

@@ -13,7 +13,7 @@ import pytest
 from mediamill.testing.otlp_server import OtlpServer, ReceivedSpan
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process, mill
-from tests.stories.test_remote_workers import far
+from tests.stories.remote_workers import far
 
 __all__ = ["mill"]
 

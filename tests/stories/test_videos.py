@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 from tests.conftest import wait_until
 from tests.crash.processes import Mill, Process, mill
 from tests.namespaces import Namespace, namespaces, skip_unless_possible
-from tests.stories.test_remote_workers import SECRET, far, let_leases_end, serve
+from tests.stories.remote_workers import SECRET, far, let_leases_end, serve
 from tests.ui.browser import open_browser
 from tests.ui.filming import make_clip
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import Mill, command_of, until_dead
-from tests.stories.test_chat import until_files
+from tests.crash.processes import Mill, command_of, until_dead, until_files
 from tests.stories.whatsapp_story import (
     ANN,
     ANN_LID,

@@ -26,7 +26,7 @@ from tests.conftest import wait_until
 from tests.gate import Gate, gate_to
 from tests.libraries.played import TAGS
 from tests.libraries.played import Ground as Library
-from tests.libraries.test_tagging import asset, finds
+from tests.libraries.tagged import asset, finds
 from tests.worker.remote_working import far_worker, tree
 
 pytestmark = pytest.mark.spec("E23")

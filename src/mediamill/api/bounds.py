@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mediamill.access.limits import neighbourhood
 
@@ -65,6 +66,7 @@ class Bounded(HttpToolsProtocol):
         self._strangers = Strangers() if strangers is None else strangers
         self._in_head, self._head_bytes, self._refused = True, 0, False
         self._deadline: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Nobody knows yet who this is."""
@@ -76,6 +78,7 @@ class Bounded(HttpToolsProtocol):
         """Somebody else may come."""
         self._strangers.discard(self)
         self._clear_deadline()
+        self._stop_answering()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
@@ -147,7 +150,19 @@ class Bounded(HttpToolsProtocol):
     def abort(self) -> None:
         """It makes room."""
         self._strangers.discard(self)
+        self._stop_answering()
         self.transport.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _stop_answering(self) -> None:
+        """Of several requests that came at once, uvicorn stops the last one, not the one that is being answered."""
+        self.pipeline.clear()
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def _is_idle(self) -> bool:
         """Whether nothing of it is being answered, and no other time is running."""

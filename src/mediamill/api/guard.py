@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -161,6 +162,8 @@ class Guard:
             async with self._noted(access, reached, scope, lambda: status):
                 await self._app(scope, body, send_on)
             self._note_key(access, scope, headers, status)
+        except ClientDisconnect:
+            return  # nobody is left to answer, and strangers must not fill the log by leaving
         except Exception as error:
             if status:
                 log.exception("an answer broke off: %s %s", scope["method"], scope["path"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -18,9 +17,9 @@ from PIL import Image
 from mediamill.media.errors import MediaError, MissingMediaError, UnsupportedMediaError
 from mediamill.processors.library.image import LibraryImageProcessor
 from tests.media.making import make_film
-from tests.media.making_images import corner_names, corners, make_dng, make_heic, with_orientation
-from tests.media.test_images import exif_blob
+from tests.media.making_images import corner_names, corners, exif_blob, make_dng, make_heic, with_orientation
 from tests.processors.library.homes import run_once
+from tests.processors.library.watched import count_opens, moves_access_time
 
 pytestmark = pytest.mark.spec("L4")
 
@@ -192,28 +191,6 @@ def test_what_is_no_image_is_refused_for_good_with_the_reason(tmp_path: Path) ->
         look(tmp_path / "gone.jpg")
 
 
-WATCHED = """
-import ctypes, os, sys
-from pathlib import Path
-from mediamill.processors.contract import ProcessorInput
-from mediamill.processors.registry import load_processor
-name, path, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-processor = load_processor(name)
-libc = ctypes.CDLL(None, use_errno=True)
-watch = libc.inotify_init1(os.O_NONBLOCK)
-assert libc.inotify_add_watch(watch, os.fsencode(path), 0x20) >= 0  # IN_OPEN
-processor.process(ProcessorInput({}, None, path, folder, None, 1, lambda *a, **k: None))
-print(len(os.read(watch, 65536)) // 16)
-"""
-
-
-def count_opens(processor: str, path: Path, folder: Path) -> int:
-    """How often the processor opens the file, by the kernel's count."""
-    folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", WATCHED, processor, str(path), str(folder)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's count of opens")
 @pytest.mark.parametrize("kind", ["jpeg", "heic", "dng", "torn"])
 def test_the_source_is_opened_once_sniffing_included(tmp_path: Path, kind: str) -> None:
@@ -229,14 +206,6 @@ def test_the_source_is_opened_once_sniffing_included(tmp_path: Path, kind: str) 
             path.write_bytes(path.read_bytes()[: path.stat().st_size * 8 // 10])
 
     assert count_opens("library-image", path, tmp_path / "out") == 1
-
-
-def moves_access_time(path: Path) -> bool:
-    """Does this file system note who reads?"""
-    path.write_bytes(b"x" * 100)
-    os.utime(path, ns=(1_000_000_000, 2_000_000_000))
-    path.read_bytes()
-    return path.stat().st_atime_ns != 1_000_000_000
 
 
 @pytest.mark.spec("L3")

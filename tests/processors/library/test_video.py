@@ -21,7 +21,7 @@ from mediamill.processors.video.scenes import SceneFinder, SceneRules
 from tests.media.clips import FPS, encode, pan, still
 from tests.media.making import make_film
 from tests.processors.library.homes import Crash, Home
-from tests.processors.library.test_image import count_opens, moves_access_time
+from tests.processors.library.watched import count_opens, moves_access_time
 from tests.processors.transcode.odd_clips import again, film, pictures, sound
 
 pytestmark = pytest.mark.spec("L5")

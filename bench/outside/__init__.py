@@ -1,0 +1,1 @@
+"""What a stranger meets: open ports, sockets, and answers beside clients that take their time."""
