@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
-from mediamill.testing.escape_attempts import AT_FDCWD, ATTEMPTS, REFUSED, RENAME_EXCHANGE, Attempt, Targets
+from mediamill.testing.escape import AT_FDCWD, REFUSED, RENAME_EXCHANGE, Attempt, Targets
+from mediamill.testing.escape_attempts import ATTEMPTS
 
 
 class HostileProcessor:

@@ -6,13 +6,15 @@ import contextlib
 import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mediamill.errors import MediamillError
-from mediamill.testing.escape_attempts import ATTEMPTS, By, Targets
+from mediamill.testing.escape import DATAGRAMS, By, Targets
+from mediamill.testing.escape_attempts import ATTEMPTS
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
 _LIMITS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
@@ -65,7 +67,7 @@ def _lay_out(folder: Path, targets: Targets) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for left in Path(targets.folder).iterdir():
-        if left != Path(targets.secret) and left != Path(targets.unix_socket):
+        if left != Path(targets.secret):
             left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
@@ -76,18 +78,20 @@ def _targets(folder: Path, home: Path) -> Iterator[Targets]:
     abstract = f"mediamill-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        beside = Path(os.path.relpath(wanted / "socket"))  # the path of a socket may have 108 bytes
-        for address in (str(beside), "\0" + abstract):
+        # The path of a socket may have 108 bytes, and a temporary folder of one's own may be deep.
+        sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="mill-", dir="/tmp"))  # noqa: S108
+        for address in (f"{sockets}/socket", "\0" + abstract):
             unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-            with contextlib.suppress(OSError):
-                unix.bind(address)
-                unix.listen()
+            unix.bind(address)
+            unix.listen()
+            datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            datagrams.bind(address + DATAGRAMS)
         yield Targets(
             secret=str(wanted / "secret.txt"),
             folder=str(wanted),
             neighbour=str(home / "child-another" / "1" / "made.txt"),
             worker=os.getpid(),
             port=listening.getsockname()[1],
-            unix_socket=str(wanted / "socket"),
+            unix_socket=f"{sockets}/socket",
             abstract_socket=abstract,
         )

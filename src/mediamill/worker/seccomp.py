@@ -83,7 +83,7 @@ _PRCTLS = (15, 16, 0x53564D41)  # a thread's name, and that of a piece of memory
 # Is this a terminal, how much can be read, do not block, close on exec.
 _IOCTLS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _AF_UNIX = 1
-_SOCKET_TYPES = tuple(kind | flags for kind in (1, 2) for flags in (0, 0o4000, 0o2000000, 0o2004000))
+_STREAMS, _DATAGRAMS = (tuple(kind | flags for flags in (0, 0o4000, 0o2000000, 0o2004000)) for kind in (1, 2))
 _PROTOCOLS = (0, 6, 17)  # TCP and UDP; not Multipath TCP, whose ports Landlock does not look at
 
 
@@ -138,8 +138,9 @@ def _program(
     )
     yield from _when(_PRCTL[column], [_is_one_of(0, _PRCTLS)])
     yield from _when(_IOCTL[column], [] if devices else [_is_one_of(1, _IOCTLS)])
-    yield from _when(_SOCKETPAIR[column], [_is_one_of(0, (_AF_UNIX,))])
-    sockets = [_is_one_of(0, families), _is_one_of(1, _SOCKET_TYPES), _is_one_of(2, _PROTOCOLS)]
+    # No pair of datagram sockets: one end of it could send to any other socket that has a path.
+    yield from _when(_SOCKETPAIR[column], [_is_one_of(0, (_AF_UNIX,)), _is_one_of(1, _STREAMS)])
+    sockets = [_is_one_of(0, families), _is_one_of(1, _STREAMS + _DATAGRAMS), _is_one_of(2, _PROTOCOLS)]
     yield from _when(_SOCKET[column], sockets, errno.EACCES)
     for number in (_KILL[column], _TGKILL[column]):
         yield from _when(number, [_is_one_of(0, (os.getpid(),))])
