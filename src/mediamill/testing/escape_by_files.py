@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from mediamill.media.source_file import InputFile
 from mediamill.processors.contract import ProcessorInput
 from mediamill.testing.escape import (
     AT_FDCWD,
@@ -39,6 +41,31 @@ def _hard_link(targets: Targets, given: ProcessorInput) -> str:
     return read(_in(given, "hard"))
 
 
+def _link_own(_: Targets, given: ProcessorInput) -> object:
+    _in(given, "first").write_text("mine")
+    os.link(_in(given, "first"), _in(given, "second"))
+    return "linked"
+
+
+def _link_input(_: Targets, given: ProcessorInput) -> object:
+    os.link(f"/proc/self/fd/{_descriptor(given)}", _in(given, "linked"), follow_symlinks=True)
+    return "linked"
+
+
+def _descriptor(given: ProcessorInput) -> int:
+    assert isinstance(given.file, InputFile)
+    return given.file.take_descriptor()
+
+
+def _lease(given: ProcessorInput) -> object:
+    return fcntl.fcntl(_descriptor(given), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
+def _lock(given: ProcessorInput) -> object:
+    fcntl.flock(_descriptor(given), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return "locked"
+
+
 def _exchange(targets: Targets, given: ProcessorInput) -> str:
     _in(given, "mine").write_text("mine")
     mine = os.fsencode(_in(given, "mine"))
@@ -51,8 +78,7 @@ def _open_for(flags: int) -> Callable[[Targets, ProcessorInput], object]:
 
 
 def _reopen_input(_: Targets, given: ProcessorInput) -> object:
-    descriptor = getattr(given.file, "descriptor", None)
-    os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR))
+    os.close(os.open(f"/proc/self/fd/{_descriptor(given)}", os.O_RDWR))
     return "opened"
 
 
@@ -111,6 +137,10 @@ FILE_ATTEMPTS: dict[str, Attempt] = {
     ),
     "read_passwords": Attempt("read /etc/passwd", LANDLOCK, lambda _, __: read("/etc/passwd")),
     "hard_link": Attempt("hard-link one into its own folder", LANDLOCK, _hard_link),
+    "second_name": Attempt("give its own file a second name", SECCOMP, _link_own),
+    "link_input": Attempt("link its input into its own folder", EITHER, _link_input),
+    "lease": Attempt("hold up whoever opens a file", SECCOMP, lambda _, g: _lease(g)),
+    "lock": Attempt("lock its input against others", SECCOMP, lambda _, g: _lock(g)),
     "rename_in": Attempt(
         "move one into its own folder", LANDLOCK, lambda t, g: Path(t.secret).rename(_in(g, "moved"))
     ),

@@ -1,16 +1,21 @@
 """A processor that has been taken over: it tries every way out of its child process that we could think of.
 
 The payload names one attempt of escape_attempts.py (`{"attempt": …, "targets": {…}}`); the result says whether it was
-refused. `swap` is a race: the worker takes a file from a folder that is being swapped for a link.
+refused. `swap` is a race: the worker takes a file from a folder that is being swapped for a link. `hold` gives files
+away and goes on writing to them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import mmap
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
@@ -33,8 +38,8 @@ class HostileProcessor:
 
     def process(self, given: ProcessorInput) -> ProcessorOutput:
         """One attempt."""
-        if given.payload["attempt"] == "swap":
-            return swap(given)
+        if other := OTHERS.get(given.payload["attempt"]):
+            return other(given)
         attempt, targets = ATTEMPTS[given.payload["attempt"]], Targets(**given.payload["targets"])
         told: dict[str, Any] = {}
         if given.payload.get("thread"):
@@ -77,3 +82,33 @@ def swap(given: ProcessorInput) -> ProcessorOutput:
 
     threading.Thread(target=exchange, daemon=True).start()
     return ProcessorOutput({}, {"x": f"real/{given.payload['name']}"})
+
+
+def hold(given: ProcessorInput) -> ProcessorOutput:
+    """Gives away three files, one of them by keep(), that a thread goes on changing in every way it knows."""
+    names = ("kept", "written", "mapped")
+    for name in names:
+        (given.folder / name).write_bytes(b"checked")
+    writing = [os.open(given.folder / name, os.O_RDWR) for name in ("kept", "written")]
+    mapped = os.open(given.folder / "mapped", os.O_RDWR)
+    memory = mmap.mmap(mapped, 7)
+    os.close(mapped)
+    reading = [os.open(given.folder / name, os.O_RDONLY) for name in names]
+
+    def change() -> None:
+        while True:
+            for descriptor in writing:
+                os.pwrite(descriptor, b"CHANGED", 0)
+                os.ftruncate(descriptor, 4096)
+            memory[:] = b"CHANGED"
+            for descriptor in reading:  # once more by their names, wherever they are by now
+                with contextlib.suppress(OSError), Path(f"/proc/self/fd/{descriptor}").open("r+b") as again:
+                    again.write(b"CHANGED")
+            time.sleep(0.005)
+
+    threading.Thread(target=change, daemon=True).start()
+    given.keep("kept.txt", "kept")
+    return ProcessorOutput({}, {name: name for name in names[1:]})
+
+
+OTHERS = {"swap": swap, "hold": hold}

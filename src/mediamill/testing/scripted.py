@@ -59,9 +59,8 @@ def _write_files(given: ProcessorInput) -> Mapping[str, str]:
     files: Mapping[str, str] = given.payload.get("files", {})
     for name, text in files.items():
         (given.folder / name).write_text(text)
-    for name, (kind, target) in given.payload.get("links", {}).items():
-        link = given.folder / name
-        link.hardlink_to(given.folder / target) if kind == "hard" else link.symlink_to(target)
+    for name, target in given.payload.get("links", {}).items():
+        (given.folder / name).symlink_to(target)
     claimed: Mapping[str, str] = given.payload.get("claim_files", {})
     return {**{name: name for name in files}, **claimed}
 

@@ -79,7 +79,7 @@ def _targets(folder: Path, home: Path) -> Iterator[Targets]:
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         # The path of a socket may have 108 bytes, and a temporary folder of one's own may be deep.
-        sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="mill-", dir="/tmp"))  # noqa: S108
+        sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="mill-", dir="/tmp"))
         for address in (f"{sockets}/socket", "\0" + abstract):
             unix = stack.enter_context(socket.socket(socket.AF_UNIX))
             unix.bind(address)

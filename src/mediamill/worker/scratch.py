@@ -6,7 +6,7 @@ alone would not tell, as they are reused and may come from another container.
 
 In it each child has a folder, which no other child can see, with one for each attempt. What an attempt made is
 moved from there into a folder that no child can reach, and looked at only then: a child that swaps its files for
-links while the worker looks at them gains nothing.
+links while the worker looks at them gains nothing. A file that somebody may still write to is replaced by a copy.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,7 @@ from pathlib import Path, PurePosixPath
 from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.process_tree import kill_marked
 
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -84,10 +86,12 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a path inside the scratch folder")
     for path, name in {path: name for name, path in files.items()}.items():
         taken = target / path
-        taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _move_out(folder, PurePosixPath(path).parts, taken)
             found = taken.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                _settle(taken)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise InvalidOutputError(f"derivative {name!r}: a link is in the way of {path!r}") from error
@@ -96,6 +100,31 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             raise InvalidOutputError(f"derivative {name!r}: {taken.name!r} is a link")
         if not stat.S_ISREG(found.st_mode):
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a file")
+
+
+def _settle(path: Path) -> None:
+    """From now on nobody can change the file: it is a copy, unless nobody has it open for writing."""
+    with os.fdopen(os.open(path, _PLAIN), "rb") as source:
+        if not _is_open_for_writing(source.fileno()):
+            return
+        copy = path.with_name(secrets.token_hex(16))
+        with copy.open("xb") as into:
+            left = os.fstat(source.fileno()).st_size
+            while left > 0 and (count := os.copy_file_range(source.fileno(), into.fileno(), left)):
+                left -= count
+        copy.replace(path)
+
+
+def _is_open_for_writing(descriptor: int) -> bool:
+    """By anybody, mapped memory included. The kernel tells by refusing a lease; where it knows none, it may be."""
+    if sys.platform != "linux":
+        return False  # children are not confined there, and can open it again
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    return False
 
 
 def _move_out(folder: Path, parts: Sequence[str], target: Path) -> None:

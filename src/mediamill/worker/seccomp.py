@@ -35,18 +35,18 @@ msync 26 227; membarrier 324 283; get_mempolicy 239 236
 # descriptors
 read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69;
 pwritev 296 70; preadv2 327 286; pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; dup 32 23;
-dup2 33 -; dup3 292 24; fcntl 72 25; sendfile 40 71; copy_file_range 326 285; flock 73 32; fsync 74 82;
+dup2 33 -; dup3 292 24; sendfile 40 71; copy_file_range 326 285; fsync 74 82;
 fdatasync 75 83; sync_file_range 277 84; readahead 187 213; fadvise64 221 223; pipe 22 -; pipe2 293 59;
 eventfd 284 -; eventfd2 290 19; timerfd_create 283 85; timerfd_settime 286 86; timerfd_gettime 287 87
 # waiting
 poll 7 -; ppoll 271 73; select 23 -; pselect6 270 72; epoll_create 213 -; epoll_create1 291 20;
 epoll_ctl 233 21; epoll_wait 232 -; epoll_pwait 281 22; epoll_pwait2 441 441
-# files, as far as Landlock allows
+# files, as far as Landlock allows; no hard links: a file that was taken has no second name to be changed by
 open 2 -; openat 257 56; openat2 437 437; creat 85 -; stat 4 -; lstat 6 -; fstat 5 80; newfstatat 262 79;
 statx 332 291; statfs 137 43; fstatfs 138 44; access 21 -; faccessat 269 48; faccessat2 439 439;
 readlink 89 -; readlinkat 267 78; getdents 78 -; getdents64 217 61; getcwd 79 17; chdir 80 49;
 fchdir 81 50; mkdir 83 -; mkdirat 258 34; rmdir 84 -; unlink 87 -; unlinkat 263 35; rename 82 -;
-renameat 264 38; renameat2 316 276; link 86 -; linkat 265 37; symlink 88 -; symlinkat 266 36;
+renameat 264 38; renameat2 316 276; symlink 88 -; symlinkat 266 36;
 truncate 76 45; ftruncate 77 46; umask 95 166
 # threads
 futex 202 98; futex_waitv 449 449; set_tid_address 218 96; set_robust_list 273 99; get_robust_list 274 100;
@@ -71,15 +71,19 @@ getsockname 51 204; getpeername 52 205
 # For processors that declare that they run programs: those may do what the processor may.
 _FOR_PROGRAMS = """
 fork 57 -; vfork 58 -; execve 59 221; wait4 61 260; waitid 247 95; setpgid 109 154; setsid 112 157;
-kill 62 129; tgkill 234 131
+kill 62 129; tgkill 234 131; flock 73 32
 """
 # For a process that may have sockets: to look up names and to connect, never to listen.
 _FOR_NETWORK = "connect 42 203; bind 49 200; setsockopt 54 208; sendmmsg 307 269"
 # Allowed depending on their arguments.
 _CLONE, _CLONE3, _PRLIMIT, _PRCTL = (56, 220), (435, 435), (302, 261), (157, 167)
 _IOCTL, _SOCKETPAIR, _KILL, _TGKILL, _SOCKET = (16, 29), (53, 199), (62, 129), (234, 131), (41, 198)
+_FCNTL = (72, 25)
 _CLONE_THREAD, _CLONE_NEW = 0x00010000, 0x7E020000  # a thread; new namespaces
 _PRCTLS = (15, 16, 0x53564D41)  # a thread's name, and that of a piece of memory
+# Duplicate; flags of descriptors and files; who holds a lock; seals. No leases, locks or signals: they reach others.
+_FCNTLS = (0, 1030, 1, 2, 3, 4, 5, 36, 1032, 1034)
+_LOCKS = (6, 7, 37, 38)
 # Is this a terminal, how much can be read, do not block, close on exec.
 _IOCTLS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _AF_UNIX = 1
@@ -136,6 +140,7 @@ def _program(
     yield from _when(
         _PRLIMIT[column], [_is_one_of(0, (0,)), _is_one_of(2, (0,)), _is_one_of(2, (0,), upper=True)]
     )
+    yield from _when(_FCNTL[column], [_is_one_of(1, _FCNTLS + (_LOCKS if programs else ()))])
     yield from _when(_PRCTL[column], [_is_one_of(0, _PRCTLS)])
     yield from _when(_IOCTL[column], [] if devices else [_is_one_of(1, _IOCTLS)])
     # No pair of datagram sockets: one end of it could send to any other socket that has a path.
