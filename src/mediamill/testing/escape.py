@@ -13,12 +13,14 @@ from typing import Any, Literal
 
 from mediamill.processors.contract import ProcessorInput
 
-By = Literal["landlock", "seccomp"]
+By = Literal["landlock", "seccomp", "limits"]
 LANDLOCK: tuple[By, ...] = ("landlock",)
 SECCOMP: tuple[By, ...] = ("seccomp",)
+LIMITS: tuple[By, ...] = ("limits",)  # the kernel's, or the worker ends the child
 EITHER: tuple[By, ...] = ("landlock", "seccomp")
 # EXDEV is what Landlock says to links and renames that leave a folder.
 REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EXDEV})
+EXHAUSTED = frozenset({errno.EMFILE})
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 DATAGRAMS = "-datagrams"  # behind the name of a socket: its neighbour that takes them
 _COLUMN = 0 if platform.machine() == "x86_64" else 1

@@ -9,5 +9,6 @@ from __future__ import annotations
 from mediamill.testing.escape import Attempt
 from mediamill.testing.escape_by_calls import CALL_ATTEMPTS
 from mediamill.testing.escape_by_files import FILE_ATTEMPTS
+from mediamill.testing.escape_by_numbers import NUMBER_ATTEMPTS
 
-ATTEMPTS: dict[str, Attempt] = {**FILE_ATTEMPTS, **CALL_ATTEMPTS}
+ATTEMPTS: dict[str, Attempt] = {**FILE_ATTEMPTS, **CALL_ATTEMPTS, **NUMBER_ATTEMPTS}

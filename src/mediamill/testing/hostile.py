@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import mmap
 import os
-import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
-from mediamill.testing.escape import AT_FDCWD, REFUSED, RENAME_EXCHANGE, Attempt, Targets
+from mediamill.testing.escape import AT_FDCWD, EXHAUSTED, LIMITS, REFUSED, RENAME_EXCHANGE, Attempt, Targets
 from mediamill.testing.escape_attempts import ATTEMPTS
 
 
@@ -58,12 +59,14 @@ class HostileProcessor:
 
 
 def _try(attempt: Attempt, targets: Targets, given: ProcessorInput) -> dict[str, Any]:
+    """Refused is what the kernel refuses with an error that says so; any other error means that it listened."""
+    refused = EXHAUSTED if attempt.by == LIMITS else REFUSED
     try:
         got = attempt.act(targets, given)
     except OSError as error:
-        return {"refused": error.errno in REFUSED, "said": f"{type(error).__name__}: {error.strerror}"}
-    except (RuntimeError, ValueError, subprocess.SubprocessError) as error:
-        return {"refused": True, "said": f"{type(error).__name__}: {error}"}
+        return {"refused": error.errno in refused, "said": f"{type(error).__name__}: {error.strerror}"}
+    except Exception as error:
+        return {"refused": False, "said": f"{type(error).__name__}: {error}"}
     return {"refused": False, "said": repr(got)[:200]}
 
 
@@ -96,14 +99,13 @@ def hold(given: ProcessorInput) -> ProcessorOutput:
     reading = [os.open(given.folder / name, os.O_RDONLY) for name in names]
 
     def change() -> None:
-        while True:
+        for count in itertools.count():
             for descriptor in writing:
-                os.pwrite(descriptor, b"CHANGED", 0)
-                os.ftruncate(descriptor, 4096)
-            memory[:] = b"CHANGED"
+                os.pwrite(descriptor, b"%07d" % count, 0)
+            memory[:] = b"%07d" % count
             for descriptor in reading:  # once more by their names, wherever they are by now
                 with contextlib.suppress(OSError), Path(f"/proc/self/fd/{descriptor}").open("r+b") as again:
-                    again.write(b"CHANGED")
+                    again.write(b"%07d" % count)
             time.sleep(0.005)
 
     threading.Thread(target=change, daemon=True).start()
@@ -111,4 +113,33 @@ def hold(given: ProcessorInput) -> ProcessorOutput:
     return ProcessorOutput({}, {name: name for name in names[1:]})
 
 
-OTHERS = {"swap": swap, "hold": hold}
+def linger(given: ProcessorInput) -> ProcessorOutput:
+    """Ends at once, but leaves a thread behind that writes or computes."""
+
+    def write() -> None:
+        with tempfile.TemporaryFile() as file:
+            while True:
+                file.write(bytes(1 << 20))
+                time.sleep(0.2)  # computing is another offence
+
+    def compute() -> None:
+        while True:
+            pass
+
+    threading.Thread(target={"write": write, "compute": compute}[given.payload["how"]], daemon=True).start()
+    return ProcessorOutput({"pid": os.getpid()})
+
+
+def bury(given: ProcessorInput) -> ProcessorOutput:
+    """Leaves folders behind that are deeper than a stack or a table of descriptors, and closed to their owner."""
+    for folder in (tempfile.gettempdir(), given.folder):
+        os.chdir(folder)
+        for _ in range(1500):
+            Path("d").mkdir()
+            os.chdir("d")
+        Path("closed").mkdir(mode=0)
+    os.chdir(given.folder.parent)
+    return ProcessorOutput({"pid": os.getpid()})
+
+
+OTHERS = {"swap": swap, "hold": hold, "linger": linger, "bury": bury}

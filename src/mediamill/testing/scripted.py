@@ -229,13 +229,20 @@ def _temporary_file(_: ProcessorInput) -> Extra:
         return {"folder": file.name}
 
 
+def _leave_temporary_file(_: ProcessorInput) -> Extra:
+    """Tells which temporary files there are, and leaves another one."""
+    found = os.listdir(tempfile.gettempdir())  # noqa: PTH208
+    os.close(tempfile.mkstemp()[0])
+    return {"found": found}
+
+
 def _write(given: ProcessorInput) -> Extra:
     """Writes `bytes` in files that it deletes again at once, so that only the sum shows it; then waits `seconds`."""
     left = given.payload["bytes"]
     while left > 0:
         with tempfile.TemporaryFile() as file:
             for _ in range(8):
-                left -= file.write(bytes(_CHUNK_BYTES))
+                left -= file.write(bytes(max(0, min(left, _CHUNK_BYTES))))
     time.sleep(given.payload.get("seconds", 0))
     return None
 
@@ -260,5 +267,6 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "keep": _keep,
     "read_input": _read_input,
     "temporary_file": _temporary_file,
+    "leave_temporary_file": _leave_temporary_file,
     "write": _write,
 }

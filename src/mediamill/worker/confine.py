@@ -50,8 +50,7 @@ def confine_files(folder: Path, models: Path, *, programs: bool = False) -> None
 
 def confine_calls(*, programs: bool = False) -> None:
     """Before the first job, for all threads: only the system calls that decoding needs."""
-    if seccomp.is_available():
-        seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
+    seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
 
 
 def is_landlocked() -> bool:
@@ -59,6 +58,13 @@ def is_landlocked() -> bool:
     from mediamill.settings import Settings  # a child, which starts for every few jobs, does without
 
     return bool(landlock_version()) and Settings().sandbox_landlock
+
+
+def is_filtered() -> bool:
+    """Are the system calls of children filtered?"""
+    from mediamill.settings import Settings
+
+    return seccomp.is_available() and Settings().sandbox_seccomp
 
 
 def find_gaps() -> list[str]:
@@ -69,8 +75,9 @@ def find_gaps() -> list[str]:
         gaps.append(f"children can read and write all files of their user ({why})")
     elif version < 6:
         gaps.append(f"children can reach more than on a newer kernel (Landlock {version}; 6 has all)")
-    if not seccomp.is_available():
-        gaps.append("children can use every system call, the network too (no seccomp here)")
+    if not is_filtered():
+        why = "switched off by setting" if seccomp.is_available() else "no seccomp here"
+        gaps.append(f"children can use every system call, the network too ({why})")
     return gaps
 
 

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mediamill.errors import MediamillError
-from mediamill.testing.escape import DATAGRAMS, By, Targets
+from mediamill.testing.escape import DATAGRAMS, LIMITS, By, Targets
 from mediamill.testing.escape_attempts import ATTEMPTS
+from mediamill.worker.failures import MemoryLimitError, TooManyThreadsError, TooMuchWrittenError
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
 _LIMITS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
@@ -51,6 +52,8 @@ async def _try(sandbox: Sandbox, name: str, targets: Targets, folder: Path, thre
     payload = {"attempt": name, "targets": asdict(targets), "thread": thread}
     try:
         result = (await sandbox.run(SandboxJob(payload, file=folder / "inbox" / "input.txt"))).result
+    except (TooManyThreadsError, TooMuchWrittenError, MemoryLimitError) as error:
+        result = {"refused": attempt.by == LIMITS, "said": error.message}
     except MediamillError as error:  # the attempt took its own child down
         result = {"refused": False, "said": error.message}
     return Outcome(name, attempt.what, attempt.by, bool(result["refused"]), str(result["said"]))

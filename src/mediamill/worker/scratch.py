@@ -16,7 +16,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 import sys
 import time
@@ -28,6 +27,7 @@ from mediamill.worker.process_tree import kill_marked
 
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+EMPTY_SECONDS = 30.0
 
 
 class Home:
@@ -51,7 +51,7 @@ class Home:
 
     def remove(self) -> None:
         """Remove the folder with all that is in it; its lock comes last."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_folder(self.path)
         _lock_of(self.path).unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -64,7 +64,7 @@ def clear_leftovers(scratch: Path) -> None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 kill_marked(lock.stem + ".")
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                remove_folder(lock.with_suffix(""))
                 lock.unlink()
             finally:
                 os.close(descriptor)
@@ -73,10 +73,80 @@ def clear_leftovers(scratch: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Remove a scratch folder, against processes that are dying but may still write a file."""
     for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if empty_folder(folder):
+                folder.rmdir()
         if not folder.exists():
             return
         time.sleep(0.05)
+
+
+def empty_folder(folder: Path) -> bool:
+    """Remove all that is in it, however deep it is, whatever its modes are; never by a link. Is it empty now?
+
+    A folder's own folders are moved up before it is removed, so that neither the stack nor descriptors run out.
+    """
+    top, end = os.open(folder, _FOLDER), time.monotonic() + EMPTY_SECONDS
+    try:
+        while names := os.listdir(top):  # noqa: PTH208 - by the descriptor
+            if time.monotonic() > end:
+                return False
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a child may still be at it
+                    _remove(top, name)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(top)
+
+
+def _remove(top: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=top)
+        return
+    except (IsADirectoryError, PermissionError):
+        opened = _open_folder(top, name)
+    try:
+        with os.scandir(opened) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    os.close(_open_folder(opened, entry.name))  # or it could not be moved
+                    os.rename(entry.name, secrets.token_hex(16), src_dir_fd=opened, dst_dir_fd=top)
+                else:
+                    os.unlink(entry.name, dir_fd=opened)
+    finally:
+        os.close(opened)
+    os.rmdir(name, dir_fd=top)
+
+
+def _open_folder(within: int, name: str) -> int:
+    with contextlib.suppress(PermissionError):
+        return os.open(name, _FOLDER, dir_fd=within)
+    found = os.open(name, os.O_PATH | _FOLDER, dir_fd=within)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - there is no name to go by
+    finally:
+        os.close(found)
+    return os.open(name, _FOLDER, dir_fd=within)
+
+
+def has_more_files(folder: Path, most: int) -> bool:
+    """Are there more files and folders in it than that, or is it deeper than a path can say?"""
+    count, waiting = 0, [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+    return False
 
 
 def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
