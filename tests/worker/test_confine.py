@@ -111,6 +111,30 @@ async def test_a_child_that_swaps_folders_for_links_gets_nothing_taken_from_outs
     assert (outside / "secret.txt").read_text() == "secret"
 
 
+KEPT = """
+import sys
+from pathlib import Path
+from mediamill.worker.confine import confine_files
+
+confine_files(Path(sys.argv[1]), Path(sys.argv[1]))
+print(flush=True)
+sys.stdin.readline()
+for name in ("maps", "status", "cgroup"):
+    Path("/proc/self", name).read_bytes()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make the kernel forget")
+def test_a_child_reads_about_itself_after_the_kernel_forgot_its_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KEPT, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        Path("/proc/sys/vm/drop_caches").write_text("2")
+        child.communicate(b"go\n")
+    assert child.returncode == 0
+
+
 def test_what_is_in_force_is_described_in_words() -> None:
     assert (
         describe_confinement() == f"confined to their own file, by Landlock {landlock_version()} and seccomp"

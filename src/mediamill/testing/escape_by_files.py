@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -48,8 +49,8 @@ def _link_own(_: Targets, given: ProcessorInput) -> object:
 
 
 def _link_input(_: Targets, given: ProcessorInput) -> object:
-    os.link(f"/proc/self/fd/{_descriptor(given)}", _in(given, "linked"), follow_symlinks=True)
-    return "linked"
+    found, linked = f"/proc/self/fd/{_descriptor(given)}", _in(given, "linked")
+    return call((265, 37), AT_FDCWD, found.encode(), AT_FDCWD, os.fsencode(linked), 0x400)  # follows links
 
 
 def _descriptor(given: ProcessorInput) -> int:
@@ -99,11 +100,21 @@ def _write_new(folder: str | Path) -> object:
     return path
 
 
-_DEVICES = ("/dev/mem", "/dev/kmsg", "/dev/vda", "/dev/sda", "/dev/nvme0n1")
+def _first(*paths: str) -> str:
+    found = next(filter(os.path.exists, paths), None)
+    if found is None:
+        raise OSError(errno.ENOSYS, "this machine has no such file")
+    return found
 
 
-def _first_device() -> str:
-    return next((name for name in _DEVICES if Path(name).exists()), "/dev/tty")
+def _open(*paths: str) -> object:
+    """For writing, and no more."""
+    os.close(os.open(_first(*paths), os.O_WRONLY))
+    return "opened"
+
+
+_GROUPS = tuple(f"/sys/fs/cgroup{below}/cgroup.procs" for below in ("", "/cpu", "/memory", "/pids"))
+_DEVICES = ("/dev/mem", "/dev/kmsg", "/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/tty")
 
 
 FILE_ATTEMPTS: dict[str, Attempt] = {
@@ -172,7 +183,29 @@ FILE_ATTEMPTS: dict[str, Attempt] = {
     "device": Attempt(
         "open a disk or the machine's memory",
         LANDLOCK,
-        lambda _, __: os.close(os.open(_first_device(), os.O_RDONLY)),
+        lambda _, __: os.close(os.open(_first(*_DEVICES), os.O_RDONLY)),
+    ),
+    # -- what the system tells and takes by files
+    "processes_by_cgroup": Attempt(
+        "list the processes of the machine by control groups", LANDLOCK, lambda _, __: read(_first(*_GROUPS))
+    ),
+    "connections": Attempt(
+        "list the machine's connections", LANDLOCK, lambda _, __: read("/proc/self/net/unix")
+    ),
+    "connections_by_thread": Attempt(
+        "the same by one of its threads", LANDLOCK, lambda _, __: read("/proc/thread-self/net/unix")
+    ),
+    "mounts": Attempt("list what is mounted", LANDLOCK, lambda _, __: read("/proc/self/mountinfo")),
+    "oom_score": Attempt(
+        "have others killed when memory is short", LANDLOCK, lambda _, __: _open("/proc/self/oom_score_adj")
+    ),
+    "core_pattern": Attempt(
+        "have the kernel start a program", LANDLOCK, lambda _, __: _open("/proc/sys/kernel/core_pattern")
+    ),
+    "sysrq": Attempt(
+        "send the kernel a command",
+        LANDLOCK,
+        lambda _, __: _open("/proc/sysrq-trigger", "/proc/sys/vm/drop_caches"),
     ),
     # -- modes, owners, times, attributes
     "chmod": Attempt(
