@@ -1,7 +1,7 @@
 """A processor that has been taken over: it tries every way out of its child process that we could think of.
 
 The payload names one attempt of escape_attempts.py (`{"attempt": …, "targets": {…}}`); the result says whether it was
-refused. `swap` is a race: the worker takes a file from a folder that is being swapped for a link. `hold` gives files
+refused. `race`: the worker takes a file from a folder that is being exchanged for a link. `hold` gives files
 away and goes on writing to them.
 """
 
@@ -70,21 +70,40 @@ def _try(attempt: Attempt, targets: Targets, given: ProcessorInput) -> dict[str,
     return {"refused": False, "said": repr(got)[:200]}
 
 
-def swap(given: ProcessorInput) -> ProcessorOutput:
-    """Claims a file in a folder that a thread keeps swapping for a link to a folder outside."""
-    real, link = given.folder / "real", given.folder / "link"
+def race(given: ProcessorInput) -> ProcessorOutput:
+    """Gives files away, `tries` times, while a thread exchanges them, their folder or the job's own for a link.
+
+    The links lead to `folder`, which has files of the same names. `by`: a result, or keep().
+    """
+    names = [f"f-{number:04}.txt" for number in range(given.payload["tries"])]
+    real, outside = given.folder / "real", Path(given.payload["folder"])
+    link = given.folder.with_name(f"link-{given.folder.name}")
     real.mkdir()
-    (real / given.payload["name"]).write_text("mine")
-    link.symlink_to(given.payload["folder"])
+    for name in names:
+        for folder in (real, given.folder):
+            (folder / name).write_text("mine")
+    if given.payload["what"] == "file":
+        for name in names:
+            (given.folder / f"{name}.link").symlink_to(outside / name)
+        pairs = [(given.folder / name, given.folder / f"{name}.link") for name in names]
+    else:
+        link.symlink_to(outside)
+        pairs = [({"folder": real, "job": given.folder}[given.payload["what"]], link)]
+    threading.Thread(target=_exchange_all, args=(pairs,), daemon=True).start()
+    within = "real/" if given.payload["what"] == "folder" else ""
+    if given.payload.get("by") == "result":
+        return ProcessorOutput({}, {name: f"{within}{name}" for name in names})
+    for name in names:
+        given.keep(name, f"{within}{name}")
+    return ProcessorOutput({})
+
+
+def _exchange_all(pairs: Sequence[tuple[Path, Path]]) -> None:
     libc = ctypes.CDLL(None)
-    both = os.fsencode(real), os.fsencode(link)
-
-    def exchange() -> None:
-        while (given.folder / "link").is_symlink() or real.is_symlink():
-            libc.renameat2(AT_FDCWD, both[0], AT_FDCWD, both[1], RENAME_EXCHANGE)
-
-    threading.Thread(target=exchange, daemon=True).start()
-    return ProcessorOutput({}, {"x": f"real/{given.payload['name']}"})
+    encoded = [(os.fsencode(one), os.fsencode(other)) for one, other in pairs]
+    while True:
+        for one, other in encoded:
+            libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE)
 
 
 def hold(given: ProcessorInput) -> ProcessorOutput:
@@ -142,4 +161,4 @@ def bury(given: ProcessorInput) -> ProcessorOutput:
     return ProcessorOutput({"pid": os.getpid()})
 
 
-OTHERS = {"swap": swap, "hold": hold, "linger": linger, "bury": bury}
+OTHERS = {"race": race, "hold": hold, "linger": linger, "bury": bury}
