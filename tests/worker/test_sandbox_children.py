@@ -77,4 +77,6 @@ async def test_a_job_that_may_be_killed_soon_gets_a_spare_beside_it(tmp_path: Pa
 async def test_temporary_files_of_a_child_go_with_it(tmp_path: Path) -> None:
     async with opened(tmp_path, idle_seconds=0.2) as sandbox:
         await do(sandbox)
-        await wait_until(lambda: not list(tmp_path.glob("*/tmp-*")), "the folder is gone")
+        (folder,) = tmp_path.glob("*/child-*")
+        assert (folder / "tmp").is_dir()
+        await wait_until(lambda: not list(tmp_path.glob("*/child-*")), "the folder is gone")

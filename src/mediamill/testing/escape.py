@@ -46,6 +46,13 @@ class Attempt:
     what: str
     by: tuple[By, ...]  # any of them will do
     act: Callable[[Targets, ProcessorInput], object]
+    since: int = 1  # the first version of Landlock that knows it
+
+    def is_refused_by(self, landlock: int, *, seccomp: bool) -> bool:
+        """Should it be, where this version of Landlock (0: none) and seccomp or not are in force?"""
+        if "landlock" in self.by and landlock >= self.since:
+            return True
+        return "limits" in self.by or (seccomp and "seccomp" in self.by)
 
 
 def call(numbers: tuple[int | None, int | None], *arguments: Any) -> int:

@@ -5,6 +5,7 @@ Those that get through do no harm: they call with arguments that make no sense, 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -69,12 +70,16 @@ def _raise_limit() -> object:
     return call((302, 261), 0, resource.RLIMIT_DATA, struct.pack("qq", hard, hard), 0)
 
 
+_SIGNAL = struct.pack("iii116x", 0, 0, -1)  # queued by a process
+_NOBODYS = 0x6D696C6C  # a key that nobody uses
+
 CALL_ATTEMPTS: dict[str, Attempt] = {
     # -- the network
     "tcp": Attempt(
         "connect to a server on this machine",
         EITHER,
         lambda t, _: _connect(socket.AF_INET, ("127.0.0.1", t.port)),
+        since=4,
     ),
     "udp": Attempt(
         "send a datagram",
@@ -93,6 +98,7 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
         "connect to an abstract socket",
         EITHER,
         lambda t, _: _connect(socket.AF_UNIX, "\0" + t.abstract_socket),
+        since=6,
     ),
     "unix_datagram": Attempt(
         "send a datagram to a socket in a folder", SECCOMP, lambda t, _: _send(t.unix_socket + DATAGRAMS)
@@ -101,8 +107,11 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
         "send a datagram to an abstract socket",
         EITHER,
         lambda t, _: _send("\0" + t.abstract_socket + DATAGRAMS),
+        since=6,
     ),
-    "listen": Attempt("listen", EITHER, lambda _, __: socket.create_server(("127.0.0.1", 0)).close()),
+    "listen": Attempt(
+        "listen", EITHER, lambda _, __: socket.create_server(("127.0.0.1", 0)).close(), since=4
+    ),
     "raw": Attempt(
         "open a raw socket", SECCOMP, lambda _, __: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close()
     ),
@@ -118,9 +127,9 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "io_uring": Attempt("set up an io_uring", SECCOMP, calls(425, 425, 1, 0)),
     # -- processes
     "fork": Attempt("fork", SECCOMP, lambda _, __: _fork()),
-    "vfork": Attempt("vfork", SECCOMP, lambda _, __: _run([sys.executable, "-c", "print(1)"])),
-    "exec": Attempt("become another program", EITHER, calls(59, 221, b"/nowhere", 0, 0)),
-    "execveat": Attempt("become a program by a descriptor", EITHER, calls(322, 281, -1, b"", 0, 0, 0x1000)),
+    "vfork": Attempt("vfork", EITHER, lambda _, __: _run([sys.executable, "-c", "print(1)"])),
+    "exec": Attempt("become another program", SECCOMP, calls(59, 221, b"/nowhere", 0, 0)),
+    "execveat": Attempt("become a program by a descriptor", SECCOMP, calls(322, 281, -1, b"", 0, 0, 0x1000)),
     "memfd": Attempt("keep a program in memory", SECCOMP, lambda _, __: os.close(os.memfd_create("program"))),
     "exec_memfd": Attempt("run a program from memory", SECCOMP, _exec_memfd),
     "clone_user": Attempt(
@@ -145,7 +154,7 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "processes": Attempt(
         "list the processes of the machine", LANDLOCK, lambda _, __: list(Path("/proc").iterdir())
     ),
-    "ptrace": Attempt("trace the worker", SECCOMP, lambda t, _: call((101, 117), 16, t.worker, 0, 0)),
+    "ptrace": Attempt("trace the worker", SECCOMP, lambda t, _: call((101, 117), 2, t.worker, 0, 0)),
     "read_memory": Attempt(
         "read the worker's memory", SECCOMP, lambda t, _: call((310, 270), t.worker, 0, 0, 0, 0, 0)
     ),
@@ -154,15 +163,21 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "pidfd_getfd": Attempt("take a descriptor of the worker", SECCOMP, calls(438, 438, -1, 0, 0)),
     "kcmp": Attempt(
         "compare itself with the worker",
-        SECCOMP,
+        EITHER,
         lambda t, _: call((312, 272), os.getpid(), t.worker, 0, 0, 0),
     ),
-    "kill": Attempt("signal the worker", EITHER, lambda t, _: os.kill(t.worker, 0)),
-    "kill_all": Attempt("signal everybody", EITHER, lambda _, __: os.kill(-1, 0)),
+    "kill": Attempt("signal the worker", EITHER, lambda t, _: os.kill(t.worker, 0), since=6),
+    "kill_all": Attempt("signal everybody", SECCOMP, lambda _, __: os.kill(-1, 0)),
     "sigqueue": Attempt(
         "signal the worker by another call",
         EITHER,
-        lambda t, _: call((129, 138), t.worker, signal.SIGURG, bytes(128)),
+        lambda t, _: call((129, 138), t.worker, signal.SIGURG, _SIGNAL),
+        since=6,
+    ),
+    "signal_by_file": Attempt(
+        "have the kernel signal the worker when a file changes",
+        SECCOMP,
+        lambda t, _: fcntl.fcntl(0, fcntl.F_SETOWN, t.worker),
     ),
     "prlimit": Attempt(
         "take the worker's limits away",
@@ -181,19 +196,17 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "scheduler": Attempt(
         "take the processor for itself",
         SECCOMP,
-        lambda _, __: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)),
+        lambda _, __: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(0)),
     ),
     "ioprio": Attempt("change who uses the disk first", SECCOMP, calls(251, 30, 1, 0, 0)),
     "setuid": Attempt("become another user", SECCOMP, lambda _, __: os.setuid(os.getuid())),
     "dumpable": Attempt("let others trace it", SECCOMP, calls(157, 167, 4, 1)),
     "not_die_with_worker": Attempt("outlive the worker", SECCOMP, calls(157, 167, 1, 0)),
     # -- memory that stays, and parts of the kernel
-    "shmget": Attempt("make shared memory that stays", SECCOMP, calls(29, 194, 0, 4096, 0o600)),
-    "semget": Attempt("make semaphores that stay", SECCOMP, calls(64, 190, 0, 1, 0o600)),
-    "msgget": Attempt("make a message queue that stays", SECCOMP, calls(68, 186, 0, 0o600)),
-    "mq_open": Attempt(
-        "the same by the newer call", SECCOMP, calls(240, 180, b"hostile", os.O_CREAT | os.O_RDWR, 0o600, 0)
-    ),
+    "shmget": Attempt("make shared memory that stays", SECCOMP, calls(29, 194, _NOBODYS, 4096, 0)),
+    "semget": Attempt("make semaphores that stay", SECCOMP, calls(64, 190, _NOBODYS, 1, 0)),
+    "msgget": Attempt("make a message queue that stays", SECCOMP, calls(68, 186, _NOBODYS, 0)),
+    "mq_open": Attempt("the same by the newer call", SECCOMP, calls(240, 180, b"nobodys", os.O_RDWR, 0, 0)),
     "mlockall": Attempt("keep the machine's memory for itself", SECCOMP, calls(151, 230, 1)),
     "userfaultfd": Attempt("handle its own page faults", SECCOMP, calls(323, 282, 0)),
     "bpf": Attempt("load a program into the kernel", SECCOMP, calls(321, 280, 0, 0, 0)),
@@ -201,7 +214,7 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "keys": Attempt("use the kernel's keys", SECCOMP, calls(250, 219, 0, -3, 0)),
     "syslog": Attempt("read the kernel's log", SECCOMP, calls(103, 116, 10, 0, 0)),
     "module": Attempt("load a kernel module", SECCOMP, calls(175, 105, 0, 0, b"")),
-    "kexec": Attempt("start another kernel", SECCOMP, calls(246, 104, 0, 0, 0, 0)),
+    "kexec": Attempt("start another kernel", SECCOMP, calls(246, 104, 0, 0, 0, 0xFFFF)),
     "reboot": Attempt("restart the machine", SECCOMP, calls(169, 142, 0, 0, 0, 0)),
     "swapon": Attempt("swap to a file", SECCOMP, calls(167, 224, b"/nowhere", 0)),
     "clock": Attempt("set the machine's clock", SECCOMP, calls(227, 112, 0, 0)),
@@ -212,7 +225,7 @@ CALL_ATTEMPTS: dict[str, Attempt] = {
     "fanotify": Attempt("watch all files", SECCOMP, calls(300, 262, 0, 0)),
     "mount": Attempt("mount a file system", SECCOMP, calls(165, 40, 0, 0, 0, 0, 0)),
     "umount": Attempt("unmount one", SECCOMP, calls(166, 39, b"/nowhere", 0)),
-    "chroot": Attempt("change its root", SECCOMP, lambda _, g: os.chroot(g.folder)),
+    "chroot": Attempt("change its root", SECCOMP, calls(161, 51, b"/nowhere")),
     "pivot_root": Attempt("change everybody's root", SECCOMP, calls(155, 41, b"/nowhere", b"/nowhere")),
     "open_tree": Attempt("take a tree of files along", SECCOMP, calls(428, 428, AT_FDCWD, b"/", 1)),
     "fsopen": Attempt("open a file system", SECCOMP, calls(430, 430, b"tmpfs", 0)),

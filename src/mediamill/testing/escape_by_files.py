@@ -100,6 +100,12 @@ def _write_new(folder: str | Path) -> object:
     return path
 
 
+def _models() -> Path:
+    """Or where they would be."""
+    wanted = Path(os.environ["MEDIAMILL_MODELS"])
+    return next(folder for folder in (wanted, *wanted.parents) if folder.is_dir())
+
+
 def _first(*paths: str) -> str:
     found = next(filter(os.path.exists, paths), None)
     if found is None:
@@ -147,7 +153,7 @@ FILE_ATTEMPTS: dict[str, Attempt] = {
         lambda _, g: list(Path(str(g.file)).parent.iterdir()),
     ),
     "read_passwords": Attempt("read /etc/passwd", LANDLOCK, lambda _, __: read("/etc/passwd")),
-    "hard_link": Attempt("hard-link one into its own folder", LANDLOCK, _hard_link),
+    "hard_link": Attempt("hard-link one into its own folder", EITHER, _hard_link),
     "second_name": Attempt("give its own file a second name", SECCOMP, _link_own),
     "link_input": Attempt("link its input into its own folder", EITHER, _link_input),
     "lease": Attempt("hold up whoever opens a file", SECCOMP, lambda _, g: _lease(g)),
@@ -160,7 +166,7 @@ FILE_ATTEMPTS: dict[str, Attempt] = {
     # -- writing
     "write": Attempt("write to a file of its user", LANDLOCK, _open_for(os.O_WRONLY)),
     "append": Attempt("append to one", LANDLOCK, _open_for(os.O_WRONLY | os.O_APPEND)),
-    "truncate": Attempt("truncate one", LANDLOCK, lambda t, _: os.truncate(t.secret, 0)),
+    "truncate": Attempt("truncate one", LANDLOCK, lambda t, _: os.truncate(t.secret, 0), since=3),
     "unlink": Attempt("delete one", LANDLOCK, lambda t, _: Path(t.secret).unlink()),
     "create": Attempt("create one", LANDLOCK, lambda t, _: _write_new(t.folder)),
     "make_folder": Attempt("make a folder", LANDLOCK, lambda t, _: Path(t.folder, "new").mkdir()),
@@ -174,6 +180,7 @@ FILE_ATTEMPTS: dict[str, Attempt] = {
     "write_python": Attempt(
         "write into the Python environment", LANDLOCK, lambda _, __: _write_new(sys.prefix)
     ),
+    "write_models": Attempt("write beside the models", LANDLOCK, lambda _, __: _write_new(_models())),
     "write_input": Attempt("open its own input for writing", LANDLOCK, _reopen_input),
     "device_node": Attempt(
         "make a device in its own folder",

@@ -20,7 +20,7 @@ SET_MODE_FILTER, GET_ACTION_AVAIL = 1, 2
 FLAG_TSYNC = 1  # all threads of the process, also those that libraries have started already
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND, _JUMP = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54, 0x05
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32 = 0x40000000  # the second set of numbers of x86-64
 _NEWEST = 462  # the last call that this list was made with
@@ -86,6 +86,7 @@ _FCNTLS = (0, 1030, 1, 2, 3, 4, 5, 36, 1032, 1034)
 _LOCKS = (6, 7, 37, 38)
 # Is this a terminal, how much can be read, do not block, close on exec.
 _IOCTLS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+_ORDERS = (0x5400, 0x8900)  # to terminals and sockets: never, whatever drivers of graphics cards are asked
 _AF_UNIX = 1
 _STREAMS, _DATAGRAMS = (tuple(kind | flags for flags in (0, 0o4000, 0o2000000, 0o2004000)) for kind in (1, 2))
 _PROTOCOLS = (0, 6, 17)  # TCP and UDP; not Multipath TCP, whose ports Landlock does not look at
@@ -142,7 +143,7 @@ def _program(
     )
     yield from _when(_FCNTL[column], [_is_one_of(1, _FCNTLS + (_LOCKS if programs else ()))])
     yield from _when(_PRCTL[column], [_is_one_of(0, _PRCTLS)])
-    yield from _when(_IOCTL[column], [] if devices else [_is_one_of(1, _IOCTLS)])
+    yield from _when(_IOCTL[column], [_is_one_of(1, _IOCTLS, or_no=_ORDERS if devices else ())])
     # No pair of datagram sockets: one end of it could send to any other socket that has a path.
     yield from _when(_SOCKETPAIR[column], [_is_one_of(0, (_AF_UNIX,)), _is_one_of(1, _STREAMS)])
     sockets = [_is_one_of(0, families), _is_one_of(1, _STREAMS + _DATAGRAMS), _is_one_of(2, _PROTOCOLS)]
@@ -170,10 +171,18 @@ def _when(number: int, tests: list[list[bytes]], otherwise: int = errno.EPERM) -
     yield from body
 
 
-def _is_one_of(argument: int, values: tuple[int, ...], *, upper: bool = False) -> list[bytes]:
-    """The lower (or upper) half of an argument; little-endian, as both machines are."""
+def _is_one_of(
+    argument: int, values: tuple[int, ...], *, upper: bool = False, or_no: tuple[int, ...] = ()
+) -> list[bytes]:
+    """The lower (or upper) half of an argument; little-endian, as both machines are.
+
+    `or_no`: or any value whose second byte is none of these.
+    """
     load = _step(_LOAD, _ARGUMENTS_AT + 8 * argument + (4 if upper else 0))
-    return [load, *(_step(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values))]
+    rest = [_step(_EQUAL, kind, len(or_no) - at, 0) for at, kind in enumerate(or_no)]
+    more = [_step(_AND, 0xFF00), *rest, _step(_JUMP, 1)] if or_no else []
+    count = len(values) + len(more)
+    return [load, *(_step(_EQUAL, value, count - at, 0) for at, value in enumerate(values)), *more]
 
 
 def _has_bit(argument: int, bits: int) -> list[bytes]:
