@@ -39,6 +39,15 @@ def as_user() -> Iterator[tuple[Path, dict[str, Any]]]:
         yield folder, dict(account.process_options())
 
 
+def add_plugin(folder: Path, *processors: str) -> Path:
+    """A folder, to be put on the path, with a package that declares these processors."""
+    info = folder / "plugin" / "plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[mediamill.processors]", *processors, ""]))
+    return info.parent
+
+
 @asynccontextmanager
 async def opened(
     scratch: Path, limits: Limits = GENEROUS, size: int = 1, processor: str = "scripted", **more: Any

@@ -12,12 +12,13 @@ import ctypes
 import itertools
 import mmap
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
 from mediamill.testing.escape import AT_FDCWD, EXHAUSTED, LIMITS, REFUSED, RENAME_EXCHANGE, Attempt, Targets
@@ -161,4 +162,31 @@ def bury(given: ProcessorInput) -> ProcessorOutput:
     return ProcessorOutput({"pid": os.getpid()})
 
 
-OTHERS = {"race": race, "hold": hold, "linger": linger, "bury": bury}
+def stray(given: ProcessorInput) -> ProcessorOutput:
+    """For one that may run programs: starts some that leave their session, their parents and their environment.
+
+    `how`: one, a hundred, or a bomb whose processes start others until there are `most`.
+    """
+    if given.payload["how"] == "bomb":
+        _explode(mmap.mmap(-1, 8), given.payload["most"])
+    for _ in range({"one": 1, "hundred": 100}[given.payload["how"]]):
+        if (pid := os.fork()) == 0:
+            os.setsid()
+            if os.fork() == 0:
+                sleep = [sys.executable, "-c", "import time; time.sleep(600)", given.payload["mark"]]
+                os.execve(sleep[0], sleep, {})  # noqa: S606
+            os._exit(0)
+        os.waitpid(pid, 0)
+    return ProcessorOutput({})
+
+
+def _explode(count: mmap.mmap, most: int) -> NoReturn:
+    while True:
+        if int.from_bytes(count[:8], "little") < most:
+            count[:8] = (int.from_bytes(count[:8], "little") + 1).to_bytes(8, "little")
+            if os.fork() == 0:
+                os.setsid()
+        time.sleep(0.01)
+
+
+OTHERS = {"stray": stray, "race": race, "hold": hold, "linger": linger, "bury": bury}

@@ -16,8 +16,10 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from mediamill.processors.registry import plugins_with_programs
 from mediamill.worker import seccomp
 from mediamill.worker.landlock import Allowed, landlock_version, restrict
+from mediamill.worker.process_namespace import has_namespaces
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ def find_gaps() -> list[str]:
     if not is_filtered():
         why = "switched off by setting" if seccomp.is_available() else "no seccomp here"
         gaps.append(f"children can use every system call, the network too ({why})")
+    if (names := plugins_with_programs()) and not has_namespaces():
+        gaps.append(f"programs that {', '.join(names)} starts may outlive it (no PID namespaces here)")
     return gaps
 
 

@@ -33,11 +33,15 @@ class Outcome:
 
 
 async def try_escapes(
-    folder: Path, *, names: Sequence[str] = tuple(ATTEMPTS), thread: bool = False
+    folder: Path,
+    *,
+    names: Sequence[str] = tuple(ATTEMPTS),
+    thread: bool = False,
+    processor: str = "hostile",
 ) -> list[Outcome]:
     """Each attempt in a real child, whose scratch folder is in this one. `thread`: by one that libraries started."""
     scratch = folder / "scratch"
-    sandbox = Sandbox("hostile", size=1, limits=_LIMITS, scratch=scratch)
+    sandbox = Sandbox(processor, size=1, limits=_LIMITS, scratch=scratch)
     await sandbox.start()
     try:
         with _targets(folder, next(path for path in scratch.iterdir() if path.is_dir())) as targets:

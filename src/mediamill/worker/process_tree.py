@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "MEDIAMILL_SANDBOX"
+MOST_ROUNDS = 1000  # of looking for new processes; nobody has needed more than a few
 _PROC = Path("/proc")
 _HELD, _HELD_SHARES = ("RssAnon", "RssShmem", "VmSwap"), ("Pss_Anon", "Pss_Shmem", "SwapPss")
 _NUMBERS = {*_HELD, *_HELD_SHARES, "Threads"}
@@ -30,15 +31,22 @@ class _Seen(NamedTuple):
 
 
 def kill_family(leader: int, mark: str) -> None:
-    """SIGKILL for a child that has not been reaped yet, and for all that it started."""
+    """SIGKILL for a child that has not been reaped yet, and for all that it started.
+
+    The child comes last, and sleeps until then: whatever its processes leave behind when they die becomes its own
+    (process_namespace.py), and can be found.
+    """
     started = next((seen.started for seen in _look([leader])), 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-    killed: set[int] = {leader}
+        os.kill(leader, signal.SIGSTOP)
+    killed: set[int] = set()
     # A process with SIGKILL pending forks no more, so this ends once a round finds nobody new.
-    while new := _family(leader, mark, started) - killed:
+    for _ in range(MOST_ROUNDS):
+        if not (new := _family(leader, mark, started) - killed):
+            break
         _kill_each(new)
         killed |= new
+    _kill_each({leader})
 
 
 def kill_marked(mark: str) -> None:
