@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from mediamill.testing.escape import LIMITS
 from mediamill.testing.escape_attempts import ATTEMPTS
 from mediamill.worker import confine, seccomp
 from mediamill.worker.confine import describe_confinement, find_gaps
 from mediamill.worker.escape_check import try_escapes
 from mediamill.worker.landlock import landlock_version
 from mediamill.worker.sandbox import SandboxJob
-from tests.worker.harness import as_user, do, everything_in, needs_root, opened
+from tests.worker.harness import QUICK, as_user, do, everything_in, needs_root, opened
 
 needs_all = pytest.mark.skipif(
     landlock_version() < 6 or not seccomp.is_available(),
@@ -28,7 +27,6 @@ needs_all = pytest.mark.skipif(
 )
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 needs_seccomp = pytest.mark.skipif(not seccomp.is_available(), reason="no filter on system calls here")
-QUICK = [name for name, attempt in ATTEMPTS.items() if attempt.by != LIMITS]
 # What this kernel refuses to a process like a child in any case: it leads its session, and has no such call.
 ANYWAY, NO_CALL = {"setsid"}, os.strerror(errno.ENOSYS)
 

@@ -15,8 +15,7 @@ from mediamill.worker import confine, seccomp
 from mediamill.worker.confine import find_gaps
 from mediamill.worker.escape_check import try_escapes
 from mediamill.worker.landlock import landlock_version
-from tests.worker.harness import add_plugin, as_user, needs_root
-from tests.worker.test_confine import QUICK
+from tests.worker.harness import QUICK, add_plugin, as_user, needs_root
 
 REPOSITORY = Path(__file__).parents[2]
 HOSTILE = "hostile-programs = mediamill.testing.hostile:HostileProcessor [programs]"

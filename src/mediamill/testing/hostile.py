@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mediamill.processors.contract import ProcessorInput, ProcessorOutput
+from mediamill.processors.models.calls import Call, CallFailed, open_calls
 from mediamill.testing.escape import AT_FDCWD, EXHAUSTED, LIMITS, REFUSED, RENAME_EXCHANGE, Attempt, Targets
 from mediamill.testing.escape_attempts import ATTEMPTS
 
@@ -57,6 +58,12 @@ class HostileProcessor:
         else:
             told = _try(attempt, targets, given)
         return ProcessorOutput(told)
+
+
+class AskingHostileProcessor(HostileProcessor):
+    """One that asks model servers, so it has a caller."""
+
+    network = True
 
 
 def _try(attempt: Attempt, targets: Targets, given: ProcessorInput) -> dict[str, Any]:
@@ -189,4 +196,14 @@ def _explode(count: mmap.mmap, most: int) -> NoReturn:
         time.sleep(0.01)
 
 
-OTHERS = {"stray": stray, "race": race, "hold": hold, "linger": linger, "bury": bury}
+def ask(given: ProcessorInput) -> ProcessorOutput:
+    """Asks the caller to post to each of the addresses; tells what came of it."""
+    body = b'{"name": "mine", "scopes": ["admin"]}'
+    answers = [
+        open_calls().perform(Call("POST", url, [], len(body), 20), [body]) for url in given.payload["urls"]
+    ]
+    told = [one.kind if isinstance(one, CallFailed) else str(one.status) for one in answers]
+    return ProcessorOutput({"told": told})
+
+
+OTHERS = {"ask": ask, "stray": stray, "race": race, "hold": hold, "linger": linger, "bury": bury}
