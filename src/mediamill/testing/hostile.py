@@ -12,7 +12,6 @@ import ctypes
 import itertools
 import mmap
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -180,8 +179,7 @@ def stray(given: ProcessorInput) -> ProcessorOutput:
         if (pid := os.fork()) == 0:
             os.setsid()
             if os.fork() == 0:
-                sleep = [sys.executable, "-c", "import time; time.sleep(600)", given.payload["mark"]]
-                os.execve(sleep[0], sleep, {})  # noqa: S606
+                os.execve("/bin/sleep", [given.payload["mark"], "600"], {})  # noqa: S606
             os._exit(0)
         os.waitpid(pid, 0)
     return ProcessorOutput({})
@@ -193,7 +191,7 @@ def _explode(count: mmap.mmap, most: int) -> NoReturn:
             count[:8] = (int.from_bytes(count[:8], "little") + 1).to_bytes(8, "little")
             if os.fork() == 0:
                 os.setsid()
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def ask(given: ProcessorInput) -> ProcessorOutput:
