@@ -201,6 +201,11 @@ class Settings(BaseSettings):
         description="Child processes that decode media are confined to their own files by Landlock, where the kernel "
         "has it. Switch it off only to find out whether it is in the way of a plugin.",
     )
+    sandbox_seccomp: bool = Field(
+        default=True,
+        description="Child processes that decode media may use only the system calls that decoding needs, where the "
+        "kernel can filter them. Switch it off only to find out whether it is in the way of a plugin.",
+    )
     sandbox_environment: str = Field(
         default="",
         description="Environment variables that are passed on to child processes besides the usual ones, separated by "

@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
+from mediamill.db.root_user import open_way, server_account
+from mediamill.testing.escape import LIMITS
+from mediamill.testing.escape_attempts import ATTEMPTS
 from mediamill.worker.sandbox import Limits, Report, Sandbox, SandboxJob
 
 LIMIT_SECONDS = 120  # free, as long as things go well
 GENEROUS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
 SHORT = Limits(timeout_seconds=2, memory_bytes=1 << 30)
+QUICK = [name for name, attempt in ATTEMPTS.items() if attempt.by != LIMITS]  # the others wait for a look
+needs_root = pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can become somebody else; everything else runs as a user here"
+)
+
+
+@contextmanager
+def as_user() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A folder of an ordinary user, and the options to start a process as that user."""
+    quick = next((each for each in ("/dev/shm", "/tmp") if os.access(each, os.W_OK)), None)
+    with tempfile.TemporaryDirectory(prefix="mediamill-", dir=quick) as name:
+        folder = Path(name).resolve()
+        account = server_account(folder / "none yet")  # a user that root lends to others
+        python = Path(sys.executable)
+        open_way([folder / "x", python, python.resolve(), Path(__file__)], account)
+        account.own(folder)
+        yield folder, dict(account.process_options())
+
+
+def add_plugin(folder: Path, *processors: str) -> Path:
+    """A folder, to be put on the path, with a package that declares these processors."""
+    info = folder / "plugin" / "plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[mediamill.processors]", *processors, ""]))
+    return info.parent
 
 
 @asynccontextmanager

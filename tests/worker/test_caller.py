@@ -336,6 +336,7 @@ ATTEMPTS = {
     "connect_multipath": lambda: connect(other, socket.AF_INET, socket.SOCK_STREAM, 262),
     "raw": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 6),
     "unix": lambda: socket.socket(socket.AF_UNIX),
+    "unix_datagram": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
     "listen": listen,
     "read": lambda: (folder / "secret.txt").read_text(),
     "passwords": lambda: Path("/etc/passwd").read_text(),
@@ -366,7 +367,7 @@ def test_the_caller_reads_no_files_and_connects_nowhere_else(
         said = dict(line.split() for line in confined.communicate(timeout=60)[0].splitlines())
     able = {"connect": "connected", "resolve": "True", "certificates": "True"}
     assert {name: said.pop(name) for name in able} == able
-    assert len(said) == 12
+    assert len(said) == 13
     assert set(said.values()) == {"PermissionError"}, said
     assert [each.name for each in tmp_path.iterdir()] == ["secret.txt"]
 

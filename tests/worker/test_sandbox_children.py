@@ -77,4 +77,9 @@ async def test_a_job_that_may_be_killed_soon_gets_a_spare_beside_it(tmp_path: Pa
 async def test_temporary_files_of_a_child_go_with_it(tmp_path: Path) -> None:
     async with opened(tmp_path, idle_seconds=0.2) as sandbox:
         await do(sandbox)
-        await wait_until(lambda: not list(tmp_path.glob("*/tmp-*")), "the folder is gone")
+        assert len(temporary_folders(tmp_path)) == 1
+        await wait_until(lambda: not temporary_folders(tmp_path), "the folder is gone")
+
+
+def temporary_folders(scratch: Path) -> list[Path]:
+    return list(scratch.glob("*/child-*/tmp"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import psutil
 import pytest
 
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.worker.sandbox import InvalidOutputError, SandboxJob
+from mediamill.worker.messages import KeptFile
+from mediamill.worker.sandbox import InvalidOutputError, SandboxJob, Take
+from mediamill.worker.scratch import take_files
 from tests.worker.harness import (
     do,
     everything_in,
@@ -73,21 +76,75 @@ async def test_derivatives_outside_the_folder_are_refused(
         assert folders(tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", ["symbolic", "hard", "folder"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
 async def test_derivatives_that_are_links_are_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "key.txt").write_text("secret")
-    links = {"symbolic": "key.txt", "hard": "key.txt", "folder": "secrets"}
+    links = {
+        "file": {"key.txt": str(tmp_path / "secrets" / "key.txt")},
+        "folder": {"secrets": str(tmp_path / "secrets")},
+    }
+    claimed = "secrets/key.txt" if kind == "folder" else "key.txt"
     async with opened(tmp_path / "scratch") as sandbox:
-        target = str(tmp_path / "secrets" / ("" if kind == "folder" else "key.txt"))
-        payload = {
-            "links": {links[kind]: [kind, "own.txt" if kind == "hard" else target]},
-            "files": {"own.txt": "x"},
-        }
-        claimed = "secrets/key.txt" if kind == "folder" else "key.txt"
+        payload = {"links": links[kind], "files": {"own.txt": "x"}, "claim_files": {"x": claimed}}
         with pytest.raises(InvalidOutputError, match="a link"):
-            await sandbox.run(SandboxJob(payload={**payload, "claim_files": {"x": claimed}}))
+            await sandbox.run(SandboxJob(payload=payload))
     assert (tmp_path / "secrets" / "key.txt").read_text() == "secret"
+
+
+def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "one").write_text("x")
+    (tmp_path / "made" / "two").hardlink_to(tmp_path / "made" / "one")
+    with pytest.raises(InvalidOutputError, match="a link"):
+        take_files(tmp_path / "made", {"x": "one"}, tmp_path / "taken")
+
+
+def test_a_file_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "a").write_text("x")
+    take_files(tmp_path / "made", {"x": "a"}, tmp_path / "taken")
+    with pytest.raises(InvalidOutputError, match=r"a link is in the way|File exists"):
+        take_files(tmp_path / "made", {"y": "a/b"}, tmp_path / "taken")
+
+
+def test_a_file_that_nobody_writes_to_is_moved_and_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "film").write_text("large")
+    before = (tmp_path / "made" / "film").stat().st_ino
+    take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
+    assert (tmp_path / "taken" / "film").stat().st_ino == before
+
+
+async def test_files_that_were_taken_do_not_change_any_more(tmp_path: Path) -> None:
+    """A child goes on writing to what it gave away, by descriptors, by mapped memory and by opening it again."""
+    seen: dict[str, list[bytes]] = {}
+    kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def look(path: Path) -> None:
+        seen.setdefault(path.name, []).append(path.read_bytes())
+
+    async def keep(folder: Path, output: ProcessorOutput) -> None:
+        (child,) = sandbox._children
+        process = psutil.Process(child.pid)
+        for _ in range(20):
+            for name in ("kept", *output.files):
+                look(folder / name)
+            enough = process.io_counters().write_count + 3
+            await wait_until(lambda n=enough: process.io_counters().write_count > n, "it writes")  # type: ignore[misc]
+
+    def on_kept(file: KeptFile, take: Take) -> None:
+        look(take({file.name: file.path}) / file.path)
+        kept.set_result(None)
+
+    async with opened(tmp_path, processor="hostile", spare=0) as sandbox:
+        await sandbox.run(SandboxJob({"attempt": "hold"}), keep=keep, on_kept=on_kept)
+    assert kept.done()
+    assert {name: len(set(contents)) for name, contents in seen.items()} == {
+        "kept": 1,
+        "written": 1,
+        "mapped": 1,
+    }
 
 
 PARENT = """

@@ -54,6 +54,12 @@ def runs_programs(name: str) -> bool:
     return "programs" in find_processor(name).extras
 
 
+def plugins_with_programs() -> list[str]:
+    """The names of the processors of plugins that run some."""
+    found = (point for point in entry_points(group=GROUP) if not is_ours(point))
+    return sorted(point.name for point in found if "programs" in point.extras)
+
+
 def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition of a pool, whose processor may be given by the name of its class, with its own name."""
     given = definition.get("processor")

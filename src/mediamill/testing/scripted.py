@@ -59,9 +59,8 @@ def _write_files(given: ProcessorInput) -> Mapping[str, str]:
     files: Mapping[str, str] = given.payload.get("files", {})
     for name, text in files.items():
         (given.folder / name).write_text(text)
-    for name, (kind, target) in given.payload.get("links", {}).items():
-        link = given.folder / name
-        link.hardlink_to(given.folder / target) if kind == "hard" else link.symlink_to(target)
+    for name, target in given.payload.get("links", {}).items():
+        (given.folder / name).symlink_to(target)
     claimed: Mapping[str, str] = given.payload.get("claim_files", {})
     return {**{name: name for name in files}, **claimed}
 
@@ -230,13 +229,20 @@ def _temporary_file(_: ProcessorInput) -> Extra:
         return {"folder": file.name}
 
 
+def _leave_temporary_file(_: ProcessorInput) -> Extra:
+    """Tells which temporary files there are, and leaves another one."""
+    found = os.listdir(tempfile.gettempdir())  # noqa: PTH208
+    os.close(tempfile.mkstemp()[0])
+    return {"found": found}
+
+
 def _write(given: ProcessorInput) -> Extra:
     """Writes `bytes` in files that it deletes again at once, so that only the sum shows it; then waits `seconds`."""
     left = given.payload["bytes"]
     while left > 0:
         with tempfile.TemporaryFile() as file:
             for _ in range(8):
-                left -= file.write(bytes(_CHUNK_BYTES))
+                left -= file.write(bytes(max(0, min(left, _CHUNK_BYTES))))
     time.sleep(given.payload.get("seconds", 0))
     return None
 
@@ -261,5 +267,6 @@ _ACTS: dict[str, Callable[[ProcessorInput], Extra]] = {
     "keep": _keep,
     "read_input": _read_input,
     "temporary_file": _temporary_file,
+    "leave_temporary_file": _leave_temporary_file,
     "write": _write,
 }

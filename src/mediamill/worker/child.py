@@ -55,6 +55,7 @@ from mediamill.worker.process_namespace import enter_namespace
 
 MESSAGE_CHARS = 10_000
 TRACEBACK_CHARS = 100_000
+MOST_DESCRIPTORS = 1024
 
 
 class RefusedOutputError(GiveUpError):
@@ -251,11 +252,12 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
 
 
 def set_limits(memory_bytes: int, file_bytes: int) -> None:
-    """Memory that the processor may take, no core files, no endless files."""
+    """Memory that the processor may take, no core files, no endless files, not all descriptors of the machine."""
     for which, limit in (
         (resource.RLIMIT_DATA, memory_bytes),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, MOST_DESCRIPTORS),
     ):
         hard = resource.getrlimit(which)[1]
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
@@ -281,7 +283,8 @@ def main(arguments: list[str]) -> None:
         if plan.landlock:
             confine_files(Path(plan.folder), Path(plan.models), programs=plan.programs)
         processor = load_processor(plan.processor, plan.mime_types, plan.timeout_seconds)
-        confine_calls(programs=plan.programs)
+        if plan.seccomp:
+            confine_calls(programs=plan.programs)
     except BaseException as error:
         link.send(frame(failure(error, 0, False)))
         os._exit(1)

@@ -7,14 +7,19 @@ without these means runs the children all the same, and `describe_confinement` s
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import site
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from mediamill.processors.registry import plugins_with_programs
 from mediamill.worker import seccomp
 from mediamill.worker.landlock import Allowed, landlock_version, restrict
+from mediamill.worker.process_namespace import has_namespaces
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +32,19 @@ _SYSTEM = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone"),
     *("/etc/fonts", "/etc/OpenCL", "/etc/vulkan"),
 )
-# How many cores and how much memory there are, and what the process itself is like.
+# How many cores and how much memory there are. Of control groups only the limits: they tell of all processes.
 _MACHINE = (
-    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems"),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems"),
     *("/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count", "/proc/driver/nvidia"),
-    *("/sys/devices/system", "/sys/kernel/mm/transparent_hugepage", "/sys/fs/cgroup"),
+    *("/sys/devices/system", "/sys/kernel/mm/transparent_hugepage"),
+    *(f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpuset.cpus.effective", "memory.max", "memory.high")),
+    *(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us" for name in ("quota", "period")),
+    *("/sys/fs/cgroup/cpuset/cpuset.cpus", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+# What the process itself is like. Not the rest of /proc/self, which tells of the machine's connections and mounts.
+_ITSELF = tuple(
+    Path("/proc/self", name)
+    for name in ("maps", "status", "stat", "statm", "limits", "cgroup", "environ", "auxv", "fd")
 )
 _PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 
@@ -43,15 +56,15 @@ def confine_files(folder: Path, models: Path, *, programs: bool = False) -> None
     """
     code = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, filter(None, sys.path))]
     code += [Path(sys.executable).resolve().parent.parent, Path(site.getuserbase())]
-    read = [*code, *map(Path, (*_SYSTEM, *_MACHINE)), models]
+    read = [*code, *map(Path, (*_SYSTEM, *_MACHINE)), *_ITSELF, models]
     run = [*map(Path, (*_PROGRAMS, *_SYSTEM)), Path(sys.prefix), Path(sys.base_prefix)]
+    _hold_open(_ITSELF)
     restrict(Allowed(read, run if programs else (), [folder], _devices(_SINKS) + _devices(_GRAPHICS)))
 
 
 def confine_calls(*, programs: bool = False) -> None:
     """Before the first job, for all threads: only the system calls that decoding needs."""
-    if seccomp.is_available():
-        seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
+    seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
 
 
 def is_landlocked() -> bool:
@@ -59,6 +72,13 @@ def is_landlocked() -> bool:
     from mediamill.settings import Settings  # a child, which starts for every few jobs, does without
 
     return bool(landlock_version()) and Settings().sandbox_landlock
+
+
+def is_filtered() -> bool:
+    """Are the system calls of children filtered?"""
+    from mediamill.settings import Settings
+
+    return seccomp.is_available() and Settings().sandbox_seccomp
 
 
 def find_gaps() -> list[str]:
@@ -69,8 +89,11 @@ def find_gaps() -> list[str]:
         gaps.append(f"children can read and write all files of their user ({why})")
     elif version < 6:
         gaps.append(f"children can reach more than on a newer kernel (Landlock {version}; 6 has all)")
-    if not seccomp.is_available():
-        gaps.append("children can use every system call, the network too (no seccomp here)")
+    if not is_filtered():
+        why = "switched off by setting" if seccomp.is_available() else "no seccomp here"
+        gaps.append(f"children can use every system call, the network too ({why})")
+    if (names := plugins_with_programs()) and not has_namespaces():
+        gaps.append(f"programs that {', '.join(names)} starts may outlive it (no PID namespaces here)")
     return gaps
 
 
@@ -85,6 +108,13 @@ def describe_confinement() -> str:
 def log_confinement() -> None:
     """Once per process."""
     log.info("children: %s", describe_confinement())
+
+
+def _hold_open(paths: Iterable[Path]) -> None:
+    """For good. A file of /proc that the kernel forgets is another one when it is looked up again."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.open(path, os.O_PATH | os.O_CLOEXEC)
 
 
 @cache

@@ -6,13 +6,16 @@ import contextlib
 import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mediamill.errors import MediamillError
-from mediamill.testing.escape_attempts import ATTEMPTS, By, Targets
+from mediamill.testing.escape import DATAGRAMS, LIMITS, By, Targets
+from mediamill.testing.escape_attempts import ATTEMPTS
+from mediamill.worker.failures import MemoryLimitError, TooManyThreadsError, TooMuchWrittenError
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 
 _LIMITS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
@@ -30,11 +33,15 @@ class Outcome:
 
 
 async def try_escapes(
-    folder: Path, *, names: Sequence[str] = tuple(ATTEMPTS), thread: bool = False
+    folder: Path,
+    *,
+    names: Sequence[str] = tuple(ATTEMPTS),
+    thread: bool = False,
+    processor: str = "hostile",
 ) -> list[Outcome]:
     """Each attempt in a real child, whose scratch folder is in this one. `thread`: by one that libraries started."""
     scratch = folder / "scratch"
-    sandbox = Sandbox("hostile", size=1, limits=_LIMITS, scratch=scratch)
+    sandbox = Sandbox(processor, size=1, limits=_LIMITS, scratch=scratch)
     await sandbox.start()
     try:
         with _targets(folder, next(path for path in scratch.iterdir() if path.is_dir())) as targets:
@@ -49,6 +56,8 @@ async def _try(sandbox: Sandbox, name: str, targets: Targets, folder: Path, thre
     payload = {"attempt": name, "targets": asdict(targets), "thread": thread}
     try:
         result = (await sandbox.run(SandboxJob(payload, file=folder / "inbox" / "input.txt"))).result
+    except (TooManyThreadsError, TooMuchWrittenError, MemoryLimitError) as error:
+        result = {"refused": attempt.by == LIMITS, "said": error.message}
     except MediamillError as error:  # the attempt took its own child down
         result = {"refused": False, "said": error.message}
     return Outcome(name, attempt.what, attempt.by, bool(result["refused"]), str(result["said"]))
@@ -65,7 +74,7 @@ def _lay_out(folder: Path, targets: Targets) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for left in Path(targets.folder).iterdir():
-        if left != Path(targets.secret) and left != Path(targets.unix_socket):
+        if left != Path(targets.secret):
             left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
@@ -76,18 +85,20 @@ def _targets(folder: Path, home: Path) -> Iterator[Targets]:
     abstract = f"mediamill-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        beside = Path(os.path.relpath(wanted / "socket"))  # the path of a socket may have 108 bytes
-        for address in (str(beside), "\0" + abstract):
+        # The path of a socket may have 108 bytes, and a temporary folder of one's own may be deep.
+        sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="mill-", dir="/tmp"))
+        for address in (f"{sockets}/socket", "\0" + abstract):
             unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-            with contextlib.suppress(OSError):
-                unix.bind(address)
-                unix.listen()
+            unix.bind(address)
+            unix.listen()
+            datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            datagrams.bind(address + DATAGRAMS)
         yield Targets(
             secret=str(wanted / "secret.txt"),
             folder=str(wanted),
             neighbour=str(home / "child-another" / "1" / "made.txt"),
             worker=os.getpid(),
             port=listening.getsockname()[1],
-            unix_socket=str(wanted / "socket"),
+            unix_socket=f"{sockets}/socket",
             abstract_socket=abstract,
         )

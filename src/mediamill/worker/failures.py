@@ -84,6 +84,12 @@ class MemoryLimitError(_ToldError, RetryLaterError):
     code = "memory_limit"
 
 
+class TooManyThreadsError(_ToldError, RetryLaterError):
+    """The processor started more threads, or processes, than it may."""
+
+    code = "too_many_threads"
+
+
 class WrongPoolError(MediamillError):
     """The file is of another type than was claimed; the pool of its real type must have the job."""
 

@@ -29,6 +29,7 @@ class Start(msgspec.Struct, frozen=True):
     programs: bool  # it runs some
     models: str  # the folder of the model files
     landlock: bool  # it is confined by Landlock
+    seccomp: bool  # its system calls are filtered
 
 
 class Work(msgspec.Struct, array_like=True, frozen=True):

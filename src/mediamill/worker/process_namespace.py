@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -43,10 +44,12 @@ def enter_namespace(descriptors: Sequence[int]) -> None:
     os.close(alive)
 
 
+@cache
 def has_namespaces() -> bool:
     """Would this machine give a child a namespace of its own?"""
+    libc = ctypes.CDLL(None, use_errno=True)
     if (pid := os.fork()) == 0:
-        os._exit(0 if _unshare(ctypes.CDLL(None, use_errno=True)) else 1)
+        os._exit(0 if _unshare(libc) else 1)
     return os.waitpid(pid, 0)[1] == 0
 
 

@@ -36,7 +36,7 @@ from mediamill.worker.failures import (
 from mediamill.worker.fetch_models import MISSING, fetch_hub_models
 from mediamill.worker.messages import Done, KeptFile, Report, Spent, Work, frame
 from mediamill.worker.open_input import OpenInput, open_input
-from mediamill.worker.scratch import Home, clear_leftovers, remove_folder, take_files
+from mediamill.worker.scratch import Home, clear_leftovers, empty_folder, remove_folder, take_files
 from mediamill.worker.spawn import ChildPlan, Limits
 from mediamill.worker.warm_child import WarmChild
 
@@ -224,14 +224,26 @@ class Sandbox:
             elif not work.cancelled():
                 work.exception()  # seen, even if a cancellation overtook it
             may_have_folder = child.made_folder
-            self._put_back(child)
+            await self._finish_with(child)
             if may_have_folder:
                 await self._clear(child, folder, taken)
             raise
-        self._put_back(child)
+        await self._finish_with(child)
         if done.folder or done.files:
             return await self._deliver(done, folder, taken, keep)
         return ProcessorOutput(done.result, done.files)
+
+    async def _finish_with(self, child: WarmChild) -> None:
+        """The next job finds no files of the last one; a child that keeps making some gets no other job."""
+        try:
+            temporary = child.plan.temporary_folder
+            if child.alive and os.listdir(temporary):  # noqa: PTH208 - names only, and after every job
+                worn, child.worn = child.worn, True  # unless this gets to its end
+                child.worn = not await asyncio.to_thread(empty_folder, temporary) or worn
+        except OSError:
+            child.worn = True
+        finally:
+            self._put_back(child)
 
     async def _deliver(self, done: Done, folder: Path, taken: Path, keep: Keep | None) -> ProcessorOutput:
         output = ProcessorOutput(done.result, done.files)

@@ -6,7 +6,7 @@ alone would not tell, as they are reused and may come from another container.
 
 In it each child has a folder, which no other child can see, with one for each attempt. What an attempt made is
 moved from there into a folder that no child can reach, and looked at only then: a child that swaps its files for
-links while the worker looks at them gains nothing.
+links while the worker looks at them gains nothing. A file that somebody may still write to is replaced by a copy.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -25,7 +25,9 @@ from pathlib import Path, PurePosixPath
 from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.process_tree import kill_marked
 
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+EMPTY_SECONDS = 30.0
 
 
 class Home:
@@ -49,7 +51,7 @@ class Home:
 
     def remove(self) -> None:
         """Remove the folder with all that is in it; its lock comes last."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_folder(self.path)
         _lock_of(self.path).unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -62,7 +64,7 @@ def clear_leftovers(scratch: Path) -> None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 kill_marked(lock.stem + ".")
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                remove_folder(lock.with_suffix(""))
                 lock.unlink()
             finally:
                 os.close(descriptor)
@@ -71,10 +73,80 @@ def clear_leftovers(scratch: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Remove a scratch folder, against processes that are dying but may still write a file."""
     for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if empty_folder(folder):
+                folder.rmdir()
         if not folder.exists():
             return
         time.sleep(0.05)
+
+
+def empty_folder(folder: Path) -> bool:
+    """Remove all that is in it, however deep it is, whatever its modes are; never by a link. Is it empty now?
+
+    A folder's own folders are moved up before it is removed, so that neither the stack nor descriptors run out.
+    """
+    top, end = os.open(folder, _FOLDER), time.monotonic() + EMPTY_SECONDS
+    try:
+        while names := os.listdir(top):  # noqa: PTH208 - by the descriptor
+            if time.monotonic() > end:
+                return False
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a child may still be at it
+                    _remove(top, name)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(top)
+
+
+def _remove(top: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=top)
+        return
+    except (IsADirectoryError, PermissionError):
+        opened = _open_folder(top, name)
+    try:
+        with os.scandir(opened) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    os.close(_open_folder(opened, entry.name))  # or it could not be moved
+                    os.rename(entry.name, secrets.token_hex(16), src_dir_fd=opened, dst_dir_fd=top)
+                else:
+                    os.unlink(entry.name, dir_fd=opened)
+    finally:
+        os.close(opened)
+    os.rmdir(name, dir_fd=top)
+
+
+def _open_folder(within: int, name: str) -> int:
+    with contextlib.suppress(PermissionError):
+        return os.open(name, _FOLDER, dir_fd=within)
+    found = os.open(name, os.O_PATH | _FOLDER, dir_fd=within)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - there is no name to go by
+    finally:
+        os.close(found)
+    return os.open(name, _FOLDER, dir_fd=within)
+
+
+def has_more_files(folder: Path, most: int) -> bool:
+    """Are there more files and folders in it than that, or is it deeper than a path can say?"""
+    count, waiting = 0, [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+    return False
 
 
 def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
@@ -84,10 +156,12 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a path inside the scratch folder")
     for path, name in {path: name for name, path in files.items()}.items():
         taken = target / path
-        taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _move_out(folder, PurePosixPath(path).parts, taken)
             found = taken.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                _settle(taken)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise InvalidOutputError(f"derivative {name!r}: a link is in the way of {path!r}") from error
@@ -96,6 +170,31 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             raise InvalidOutputError(f"derivative {name!r}: {taken.name!r} is a link")
         if not stat.S_ISREG(found.st_mode):
             raise InvalidOutputError(f"derivative {name!r}: {path!r} is not a file")
+
+
+def _settle(path: Path) -> None:
+    """From now on nobody can change the file: it is a copy, unless nobody has it open for writing."""
+    with os.fdopen(os.open(path, _PLAIN), "rb") as source:
+        if not _is_open_for_writing(source.fileno()):
+            return
+        copy = path.with_name(secrets.token_hex(16))
+        with copy.open("xb") as into:
+            left = os.fstat(source.fileno()).st_size
+            while left > 0 and (count := os.copy_file_range(source.fileno(), into.fileno(), left)):
+                left -= count
+        copy.replace(path)
+
+
+def _is_open_for_writing(descriptor: int) -> bool:
+    """By anybody, mapped memory included. The kernel tells by refusing a lease; where it knows none, it may be."""
+    if sys.platform != "linux":
+        return False  # children are not confined there, and can open it again
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    return False
 
 
 def _move_out(folder: Path, parts: Sequence[str], target: Path) -> None:

@@ -20,7 +20,7 @@ SET_MODE_FILTER, GET_ACTION_AVAIL = 1, 2
 FLAG_TSYNC = 1  # all threads of the process, also those that libraries have started already
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND, _JUMP = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54, 0x05
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32 = 0x40000000  # the second set of numbers of x86-64
 _NEWEST = 462  # the last call that this list was made with
@@ -35,18 +35,18 @@ msync 26 227; membarrier 324 283; get_mempolicy 239 236
 # descriptors
 read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69;
 pwritev 296 70; preadv2 327 286; pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; dup 32 23;
-dup2 33 -; dup3 292 24; fcntl 72 25; sendfile 40 71; copy_file_range 326 285; flock 73 32; fsync 74 82;
+dup2 33 -; dup3 292 24; sendfile 40 71; copy_file_range 326 285; fsync 74 82;
 fdatasync 75 83; sync_file_range 277 84; readahead 187 213; fadvise64 221 223; pipe 22 -; pipe2 293 59;
 eventfd 284 -; eventfd2 290 19; timerfd_create 283 85; timerfd_settime 286 86; timerfd_gettime 287 87
 # waiting
 poll 7 -; ppoll 271 73; select 23 -; pselect6 270 72; epoll_create 213 -; epoll_create1 291 20;
 epoll_ctl 233 21; epoll_wait 232 -; epoll_pwait 281 22; epoll_pwait2 441 441
-# files, as far as Landlock allows
+# files, as far as Landlock allows; no hard links: a file that was taken has no second name to be changed by
 open 2 -; openat 257 56; openat2 437 437; creat 85 -; stat 4 -; lstat 6 -; fstat 5 80; newfstatat 262 79;
 statx 332 291; statfs 137 43; fstatfs 138 44; access 21 -; faccessat 269 48; faccessat2 439 439;
 readlink 89 -; readlinkat 267 78; getdents 78 -; getdents64 217 61; getcwd 79 17; chdir 80 49;
 fchdir 81 50; mkdir 83 -; mkdirat 258 34; rmdir 84 -; unlink 87 -; unlinkat 263 35; rename 82 -;
-renameat 264 38; renameat2 316 276; link 86 -; linkat 265 37; symlink 88 -; symlinkat 266 36;
+renameat 264 38; renameat2 316 276; symlink 88 -; symlinkat 266 36;
 truncate 76 45; ftruncate 77 46; umask 95 166
 # threads
 futex 202 98; futex_waitv 449 449; set_tid_address 218 96; set_robust_list 273 99; get_robust_list 274 100;
@@ -71,19 +71,24 @@ getsockname 51 204; getpeername 52 205
 # For processors that declare that they run programs: those may do what the processor may.
 _FOR_PROGRAMS = """
 fork 57 -; vfork 58 -; execve 59 221; wait4 61 260; waitid 247 95; setpgid 109 154; setsid 112 157;
-kill 62 129; tgkill 234 131
+kill 62 129; tgkill 234 131; flock 73 32
 """
 # For a process that may have sockets: to look up names and to connect, never to listen.
 _FOR_NETWORK = "connect 42 203; bind 49 200; setsockopt 54 208; sendmmsg 307 269"
 # Allowed depending on their arguments.
 _CLONE, _CLONE3, _PRLIMIT, _PRCTL = (56, 220), (435, 435), (302, 261), (157, 167)
 _IOCTL, _SOCKETPAIR, _KILL, _TGKILL, _SOCKET = (16, 29), (53, 199), (62, 129), (234, 131), (41, 198)
+_FCNTL = (72, 25)
 _CLONE_THREAD, _CLONE_NEW = 0x00010000, 0x7E020000  # a thread; new namespaces
 _PRCTLS = (15, 16, 0x53564D41)  # a thread's name, and that of a piece of memory
+# Duplicate; flags of descriptors and files; who holds a lock; seals. No leases, locks or signals: they reach others.
+_FCNTLS = (0, 1030, 1, 2, 3, 4, 5, 36, 1032, 1034)
+_LOCKS = (6, 7, 37, 38)
 # Is this a terminal, how much can be read, do not block, close on exec.
 _IOCTLS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+_ORDERS = (0x5400, 0x8900)  # to terminals and sockets: never, whatever drivers of graphics cards are asked
 _AF_UNIX = 1
-_SOCKET_TYPES = tuple(kind | flags for kind in (1, 2) for flags in (0, 0o4000, 0o2000000, 0o2004000))
+_STREAMS, _DATAGRAMS = (tuple(kind | flags for flags in (0, 0o4000, 0o2000000, 0o2004000)) for kind in (1, 2))
 _PROTOCOLS = (0, 6, 17)  # TCP and UDP; not Multipath TCP, whose ports Landlock does not look at
 
 
@@ -136,10 +141,12 @@ def _program(
     yield from _when(
         _PRLIMIT[column], [_is_one_of(0, (0,)), _is_one_of(2, (0,)), _is_one_of(2, (0,), upper=True)]
     )
+    yield from _when(_FCNTL[column], [_is_one_of(1, _FCNTLS + (_LOCKS if programs else ()))])
     yield from _when(_PRCTL[column], [_is_one_of(0, _PRCTLS)])
-    yield from _when(_IOCTL[column], [] if devices else [_is_one_of(1, _IOCTLS)])
-    yield from _when(_SOCKETPAIR[column], [_is_one_of(0, (_AF_UNIX,))])
-    sockets = [_is_one_of(0, families), _is_one_of(1, _SOCKET_TYPES), _is_one_of(2, _PROTOCOLS)]
+    yield from _when(_IOCTL[column], [_is_one_of(1, _IOCTLS, or_no=_ORDERS if devices else ())])
+    # No pair of datagram sockets: one end of it could send to any other socket that has a path.
+    yield from _when(_SOCKETPAIR[column], [_is_one_of(0, (_AF_UNIX,)), _is_one_of(1, _STREAMS)])
+    sockets = [_is_one_of(0, families), _is_one_of(1, _STREAMS + _DATAGRAMS), _is_one_of(2, _PROTOCOLS)]
     yield from _when(_SOCKET[column], sockets, errno.EACCES)
     for number in (_KILL[column], _TGKILL[column]):
         yield from _when(number, [_is_one_of(0, (os.getpid(),))])
@@ -164,10 +171,18 @@ def _when(number: int, tests: list[list[bytes]], otherwise: int = errno.EPERM) -
     yield from body
 
 
-def _is_one_of(argument: int, values: tuple[int, ...], *, upper: bool = False) -> list[bytes]:
-    """The lower (or upper) half of an argument; little-endian, as both machines are."""
+def _is_one_of(
+    argument: int, values: tuple[int, ...], *, upper: bool = False, or_no: tuple[int, ...] = ()
+) -> list[bytes]:
+    """The lower (or upper) half of an argument; little-endian, as both machines are.
+
+    `or_no`: or any value whose second byte is none of these.
+    """
     load = _step(_LOAD, _ARGUMENTS_AT + 8 * argument + (4 if upper else 0))
-    return [load, *(_step(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values))]
+    rest = [_step(_EQUAL, kind, len(or_no) - at, 0) for at, kind in enumerate(or_no)]
+    more = [_step(_AND, 0xFF00), *rest, _step(_JUMP, 1)] if or_no else []
+    count = len(values) + len(more)
+    return [load, *(_step(_EQUAL, value, count - at, 0) for at, value in enumerate(values)), *more]
 
 
 def _has_bit(argument: int, bits: int) -> list[bytes]:

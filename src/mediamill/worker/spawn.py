@@ -18,7 +18,7 @@ import msgspec
 from mediamill.processors.contract import CALLER, NO_CALLER
 from mediamill.processors.models.servers import model_servers, placeholder_keys
 from mediamill.settings import Settings
-from mediamill.worker.confine import is_landlocked
+from mediamill.worker.confine import is_filtered, is_landlocked
 from mediamill.worker.messages import Start
 from mediamill.worker.process_tree import MARK
 
@@ -71,8 +71,13 @@ class ChildPlan:
 
     @property
     def temporary_folder(self) -> Path:
-        """For what libraries put aside."""
+        """For what libraries put aside; emptied after each job."""
         return self.folder / "tmp"
+
+    @property
+    def alone(self) -> bool:
+        """Can it not start any process?"""
+        return not self.programs and is_filtered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,7 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
         plan.programs,
         str(Settings().models_folder),
         is_landlocked(),
+        is_filtered(),
     )
     return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", msgspec.json.encode(start).decode()]
 

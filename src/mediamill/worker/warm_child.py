@@ -17,6 +17,7 @@ import msgspec
 from mediamill.processors.models.servers import model_servers
 from mediamill.settings import Settings
 from mediamill.worker import failures
+from mediamill.worker.child_watch import ChildWatch
 from mediamill.worker.messages import (
     FAILURE_ALLOWANCE_BYTES,
     HEADER,
@@ -27,7 +28,7 @@ from mediamill.worker.messages import (
     Report,
     decode_from_child,
 )
-from mediamill.worker.process_tree import kill_family, measure_memory, measure_writes
+from mediamill.worker.process_tree import kill_family, measure_memory
 from mediamill.worker.spawn import ChildPlan, Limits, describe_end, open_pidfd, start_child
 from mediamill.worker.start_caller import start_caller
 
@@ -63,12 +64,11 @@ class WarmChild:
         self._frame_limit = FAILURE_ALLOWANCE_BYTES
         self._partial, self._unsent, self._tail = bytearray(), bytearray(), bytearray()
         self._first_weight, self._weigh_at = 0, 0.0
-        self._written_before: int | None = None
-        self._may_write = plan.limits.written_bytes
         self._timeout_seconds = plan.start_seconds
         self._deadline = self._loop.time() + plan.start_seconds
         started = start_child(plan)
         self._process, self._sock, self._noise = started.process, started.link, started.noise
+        self._watch = ChildWatch(self.pid, plan.folder, plan.limits.memory_bytes, alone=plan.alone)
         self._callers = started.callers
         self._caller: subprocess.Popen[bytes] | None = None
         self._listen()
@@ -102,7 +102,7 @@ class WarmChild:
         self._frame_limit = limits.output_bytes + FAILURE_ALLOWANCE_BYTES
         self._timeout_seconds = limits.timeout_seconds
         self._deadline = self._loop.time() + limits.timeout_seconds
-        self._written_before, self._may_write = None, limits.written_bytes
+        self._watch.begin_job(limits.written_bytes)
         self._tail.clear()  # what earlier jobs printed is none of this one's business
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()
@@ -120,6 +120,7 @@ class WarmChild:
         self._loop.remove_writer(self._sock.fileno())
         self._sock.close()
         self._end_caller()
+        self._watch.close()
         self._loop.remove_reader(self._noise)
         os.close(self._noise)
         if self._timer is not None:
@@ -233,10 +234,12 @@ class WarmChild:
         return self._finish(work, message)
 
     def _finish(self, work: asyncio.Future[Done], message: Done | Failed) -> None:
+        if error := self._watch.end_job():
+            return self.end(error)
         self._work, self._on_report = None, _ignore
         self.jobs_done += 1
         if work.done():  # cancelled in this very moment
-            return
+            return None
         self.made_folder = message.folder
         if isinstance(message, Done):
             work.set_result(message)
@@ -244,6 +247,7 @@ class WarmChild:
             work.set_exception(_error_from(message, self.plan.limits))
             caller_died = self._caller is not None and self._caller.poll() is not None
             self.worn = message.kind == "memory" or caller_died
+        return None
 
     def _report(self, message: Progress) -> None:
         if self._work is None or message.number != self._number:
@@ -259,6 +263,7 @@ class WarmChild:
         elif self._callers is not None:
             self._callers.close()
         self._callers = None
+        self._watch.end_job()
         self.ready = True
         self._on_ready(self)
 
@@ -311,38 +316,22 @@ class WarmChild:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        at = min(self._deadline, self._loop.time() + LOOK_SECONDS)
+        soon = self._loop.time() + LOOK_SECONDS
+        at = min(self._deadline, soon) if self.busy or not self.ready else soon
         self._timer = self._loop.call_at(at, self._look)
 
     def _look(self) -> None:
-        """Twice a second while there is something to watch: the clock and the memory."""
+        """Twice a second: the clock, while there is a job, and what the child uses."""
         self._timer = None
-        if self.ready and self._work is None:
-            return
-        limit = self.plan.limits.memory_bytes
-        if self._loop.time() >= self._deadline:
+        waits = self.busy or not self.ready
+        if waits and self._loop.time() >= self._deadline:
             self.end(self._late_error())
-        elif self._has_written_too_much():
-            self.end(
-                failures.TooMuchWrittenError(
-                    f"the processor wrote more than its limit of {self._may_write} bytes"
-                )
-            )
-        elif measure_memory(self.pid) > limit and measure_memory(self.pid, exact=True) > limit:
-            self.end(
-                failures.MemoryLimitError(
-                    f"the processor used more than its limit of {limit} bytes of memory"
-                )
-            )
+        elif error := self._watch.look(busy=self.busy, ready=self.ready):
+            if not waits:
+                _log.warning("an idle child process of %s is ended: %s", self.plan.processor, error)
+            self.end(error)
         else:
             self._set_timer()
-
-    def _has_written_too_much(self) -> bool:
-        """Since the first look at this job: measuring before it would cost more than a short job."""
-        written = measure_writes(self.pid)
-        if self._written_before is None:
-            self._written_before = written
-        return written - self._written_before > self._may_write
 
     def _late_error(self) -> Exception:
         late = f"within {self._timeout_seconds:g} s"
