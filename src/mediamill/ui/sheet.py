@@ -56,7 +56,9 @@ def make_sheet(
     file: dict[str, Any], texts: Sequence[dict[str, Any]], chosen: Proposal | None, page: int | None
 ) -> dict[str, Any] | None:
     """The page to be seen: a picture with marked places, or its text with the quote marked. None: it has none."""
-    pages = file["pages"] or [{"number": text["number"], "label": text["label"]} for text in texts]
+    pages = file["pages"] or [
+        {"number": text["number"], "label": text["label"], "image": None} for text in texts
+    ]
     numbers = [one["number"] for one in pages]
     if not numbers:
         return None
