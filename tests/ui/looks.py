@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from playwright.async_api import Page
+from playwright.async_api import Page, TimeoutError
 
 from tests.ui.axe import faults_of
 from tests.ui.browser import shoot
@@ -28,6 +28,7 @@ class Look:
 
 
 DESKTOP = (Look("light", "light", 1280, 900), Look("dark", "dark", 1280, 900))
+SETTLE_MS = 5_000
 PHONE = (Look("phone", "light", 390, 844), Look("phone-dark", "dark", 390, 844))
 
 
@@ -35,6 +36,17 @@ async def turn_to(page: Page, look: Look) -> None:
     """Without loading the page again."""
     await page.set_viewport_size({"width": look.width, "height": look.height})
     await page.emulate_media(color_scheme=look.scheme)
+
+
+async def fits(page: Page, width: int) -> bool:
+    """A long page takes a moment to be laid out again."""
+    try:
+        await page.wait_for_function(
+            "width => document.documentElement.scrollWidth <= width", arg=width, timeout=SETTLE_MS
+        )
+    except TimeoutError:
+        return False
+    return True
 
 
 async def find_faults(
@@ -51,7 +63,8 @@ async def find_faults(
     faults = []
     for look in looks:
         await turn_to(page, look)
-        if (found := await page.evaluate("document.documentElement.scrollWidth")) > look.width:
+        if not await fits(page, look.width):
+            found = await page.evaluate("document.documentElement.scrollWidth")
             faults.append(f"{shot}-{look.name}: {found} pixels wide, in a window of {look.width}")
         bars = await faults_of(page, only_contrast=look.scheme == "dark")
         faults += [f"{shot}-{look.name}: {fault}" for fault in bars]
