@@ -201,7 +201,7 @@ def serve_loopback(port: int = 0) -> Iterator[Loopback]:
     door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     door.bind(("127.0.0.1", port))
     loopback.url = f"http://127.0.0.1:{door.getsockname()[1]}"
-    config = uvicorn.Config(loopback, log_level="critical", lifespan="off", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(loopback, log_config=None, lifespan="off", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
     thread.start()
