@@ -103,7 +103,9 @@ SLOW = (
 def empty_home(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What a command keeps in the home folder by default is not looked for, or left, in that of the developer."""
     os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
-    os.environ.pop("PYTEST_DEBUG_TEMPROOT", None)  # a pytest that a test runs would close this run's folder to others
+    os.environ.pop(
+        "PYTEST_DEBUG_TEMPROOT", None
+    )  # a pytest that a test runs would close this run's folder to others
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
