@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from mediamill.conversations.model import Message
+from tests.conftest import wait_until
 from tests.conversations.conftest import Ground, say, send_media
 
 
@@ -64,3 +66,26 @@ async def test_the_bot_answers_once(ground: Ground) -> None:
     await keeper.deliver_once()
     await ground.until_stored("hello", "You said: hello", "a song", "You said: a song")
     assert [text for _, text in ground.line.sent.values()] == ["You said: hello", "You said: a song"]
+
+
+@pytest.mark.spec("C8", "C22", "C23")
+async def test_media_sent_again_between_its_text_and_its_storing_is_heard_once(ground: Ground) -> None:
+    ground.settings = ground.settings.model_copy(update={"ingest_seconds": 600})  # not stored before the end
+    keeper, queues = await ground.run()
+    heard: list[str] = []
+    queues.register_callback(lambda _correspondent, message: heard.append(message.content))
+    await send_media(queues, "g-1", provider_message_id="p-1")
+    await ground.finish(*await ground.claim(), text="a song")
+    await keeper.deliver_once()
+    async with ground.database.transaction() as other:
+        await other.execute("lock table arrivals in share row exclusive mode")  # nothing is accepted meanwhile
+        again = asyncio.create_task(send_media(queues, "g-1", provider_message_id="p-1"))
+
+        async def waits() -> object:
+            return await ground.one("select count(*) from pg_locks where not granted")
+
+        await wait_until(waits)
+        await keeper.deliver_once()
+    assert await again is None
+    assert heard == ["a song"]
+    assert list(queues.placeholders()) == []

@@ -256,10 +256,13 @@ class BotQueuesManager:
             queue.next_id = max(queue.next_id, message.id + 1)
             queue.add_message(message)
 
-    async def update_message_by_media_id(self, correspondent_id: str, guid: str, content: str) -> bool:
+    async def update_message_by_media_id(
+        self, correspondent_id: str, guid: str, content: str, message_id: int | None = None
+    ) -> bool:
         """The text of a placeholder has come. False: there is no such placeholder; it was delivered before."""
         queue = self._queues.get(correspondent_id)
-        return queue is not None and queue.update_message_by_media_id(guid, content, datetime.now(UTC))
+        now = datetime.now(UTC)
+        return queue is not None and queue.update_message_by_media_id(guid, content, now, message_id)
 
     def pop_ready_messages(self) -> Iterator[tuple[str, Message]]:
         """Every finished message with its correspondent, out of memory. Empty queues of long ago are let go."""

@@ -96,6 +96,6 @@ async def _put_into_memory(database: Database, queues: Queues, bot_ids: Sequence
         queue = queues.get((row["bot_id"], row["provider_name"]))
         if queue is not None:
             delivered += await queue.update_message_by_media_id(
-                row["correspondent_id"], row["guid"], row["content"]
+                row["correspondent_id"], row["guid"], row["content"], message_id=row["id"]
             )
     return delivered

@@ -95,7 +95,7 @@ select guid from done;
 
 -- name: ready_media
 -- Media messages of these bots whose text has come and may not be in memory yet.
-select bot_id, provider_name, correspondent_id, guid, message ->> 'content' as content from arrivals
+select bot_id, provider_name, correspondent_id, id, guid, message ->> 'content' as content from arrivals
 where bot_id = any (:bot_ids::text[]) and state = 'ready' and guid is not null
 order by id limit :batch;
 

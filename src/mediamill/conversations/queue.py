@@ -95,11 +95,18 @@ class CorrespondentQueue:
         self._put(message)
         self.next_id = max(self.next_id, message.id + 1)
 
-    def update_message_by_media_id(self, guid: str, content: str, now: datetime | None = None) -> bool:
-        """The text of a placeholder has come. False: there is no such placeholder (any more)."""
-        message = self._placeholders.pop(guid, None)
-        if message is None:
+    def update_message_by_media_id(
+        self, guid: str, content: str, now: datetime | None = None, message_id: int | None = None
+    ) -> bool:
+        """The text of a placeholder has come. False: there is no such placeholder (any more).
+
+        `message_id`: of that message only. A message that is sent again has a placeholder with the same guid until the
+        database rejects it as a duplicate; filling that one would answer the message twice.
+        """
+        message = self._placeholders.get(guid)
+        if message is None or message_id not in (None, message.id):
             return False
+        del self._placeholders[guid]
         message.content, message.message_size = content, len(content)
         message.media_processing_id = None
         self.total_characters += message.message_size
