@@ -33,7 +33,8 @@ STILL_THERE = "select count(*) from jobs where id = any($1::bigint[])"
 class Plan:
     """So many faults, or as many as there is time for, shared out among the dispatch modes.
 
-    `patience_seconds`: nobody waits longer for all to be as before, or for the next job to end.
+    `patience_seconds`: nobody waits longer for all to be as before, or for the next job to end. `owners`: of the jobs; a
+    child process serves one owner, so that with more of them than children most jobs start a child.
     """
 
     faults: int = 200
@@ -42,6 +43,7 @@ class Plan:
     minutes: float = 60
     jobs_per_second: float = 20
     patience_seconds: float = 120
+    owners: int = 7
 
 
 @dataclass(slots=True)
@@ -74,7 +76,9 @@ class Run:
                 (self.folder / name).mkdir(exist_ok=True)
             await _prepare(site.url)
             look, feed_rng = Look(site.url), random.Random(-self.plan.seed)
-            feeder = Feeder(site.url, self.folder / "images", feed_rng, self.plan.jobs_per_second)
+            feeder = Feeder(
+                site.url, self.folder / "images", feed_rng, self.plan.jobs_per_second, self.plan.owners
+            )
             self._began = time.monotonic()
             for number, mode in enumerate(self.plan.modes, 1):
                 share = number / len(self.plan.modes)

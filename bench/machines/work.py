@@ -70,6 +70,7 @@ class Feeder:
     folder: Path
     rng: random.Random
     per_second: float = 20
+    owners: int = 7
     jobs: int = 0
     images: int = 0
     _enqueuer: Enqueuer = field(default_factory=lambda: Enqueuer(Kinds((*chaos_kinds.KINDS, *staging.KINDS))))
@@ -115,7 +116,7 @@ class Feeder:
         return NewJob(
             KINDS[number % len(KINDS)],
             payload,
-            owner=f"owner {number % 7}",
+            owner=f"owner {number % self.owners}",
             subject_id=f"subject {number}",
             max_attempts=1000,
             idempotency_key=str(number),

@@ -78,7 +78,9 @@ async def test_media_sent_again_between_its_text_and_its_storing_is_heard_once(g
     await ground.finish(*await ground.claim(), text="a song")
     await keeper.deliver_once()
     async with ground.database.transaction() as other:
-        await other.execute("lock table arrivals in share row exclusive mode")  # nothing is accepted meanwhile
+        await other.execute(
+            "lock table arrivals in share row exclusive mode"
+        )  # nothing is accepted meanwhile
         again = asyncio.create_task(send_media(queues, "g-1", provider_message_id="p-1"))
 
         async def waits() -> object:

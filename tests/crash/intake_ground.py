@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -28,17 +26,8 @@ class Doomed(Process):
     """A command that kills itself at a step."""
 
     def __init__(self, mill: Mill, way: str, step: str, *words: str) -> None:
-        self._said = mill.folder / "said-doomed.txt"
-        with self._said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.doomed_intake", way, step, *words],
-                env=mill.environment,
-                cwd=Path(__file__).parents[2],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        said = mill.folder / "said-doomed.txt"
+        super().__init__((way, step, *words), mill.environment, said, module="tests.crash.doomed_intake")
         mill.processes.append(self)
         self._mill = mill
 

@@ -1,4 +1,4 @@
-"""Real processes of mediamill: started as a user starts them, killed as a machine kills them, and looked at by SQL."""
+"""Real processes of mediamill: killed as a machine kills them, and looked at by SQL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ from mediamill.client.wire import LocalPass
 from mediamill.local_key import link_purpose, local_key, sign_pass
 from mediamill.testing import chaos_kinds
 from tests.conftest import wait_until
+from tests.fork_server import Forked, fork_server
 
 
 class Process:
-    """One command; what it says goes to a file."""
+    """One command; what it says goes to a file.
+
+    It is forked from a process that has imported the code, unless it runs inside another command, by another Python, or
+    `cold`: as a user starts it.
+    """
 
     def __init__(
         self,
@@ -34,17 +39,25 @@ class Process:
         said: Path,
         inside: tuple[str, ...] = (),
         python: str = sys.executable,
+        *,
+        cold: bool = False,
+        module: str = "mediamill",
     ) -> None:
         self._said = said
+        self.popen: subprocess.Popen[bytes] | Forked
+        given = [str(word) for word in words]
         with said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [*inside, python, "-m", "mediamill", *map(str, words)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if cold or inside or python != sys.executable:
+                self.popen = subprocess.Popen(
+                    [*inside, python, "-m", module, *given],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            else:
+                self.popen = fork_server().start(module, given, environment, file)
 
     @property
     def pid(self) -> int:
@@ -79,7 +92,7 @@ class Process:
             return self.popen.poll() is not None
 
         await wait_until(gone)
-        return int(self.popen.returncode)
+        return int(self.popen.wait())
 
 
 @dataclass
@@ -92,6 +105,7 @@ class Mill:
     processes: list[Process] = field(default_factory=list)
     inside: tuple[str, ...] = ()  # the command that every process is run by
     python: str = sys.executable
+    cold: bool = False  # every process is started as a user starts it
 
     @property
     def environment(self) -> dict[str, str]:
@@ -119,7 +133,7 @@ class Mill:
 
     def start(self, *words: object) -> Process:
         said = self.folder / f"said-{len(self.processes)}.txt"
-        process = Process(words, self.environment, said, self.inside, self.python)
+        process = Process(words, self.environment, said, self.inside, self.python, cold=self.cold)
         self.processes.append(process)
         return process
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -57,17 +55,8 @@ class DoomedWorker(Process):
     """It kills itself at a step."""
 
     def __init__(self, mill: Mill, step: str) -> None:
-        self._said = mill.folder / "said-doomed.txt"
-        with self._said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.doomed_bucket", step, "worker"],
-                env=mill.environment,
-                cwd=Path(__file__).parents[2],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        said = mill.folder / "said-doomed.txt"
+        super().__init__((step, "worker"), mill.environment, said, module="tests.crash.doomed_bucket")
         mill.processes.append(self)
 
 

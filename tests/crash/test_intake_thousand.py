@@ -24,7 +24,7 @@ FILES, TWINS, ELSEWHERE = 1_000, 100, 50  # twins: among the thousand; some of t
 CONTENTS = FILES - TWINS
 NEVER, SLOW = range(7, CONTENTS, 150), range(3, CONTENTS, 300)
 EMPTY, BROKEN = "empty.txt", "broken.pdf"
-AT_ONCE = 6
+AT_ONCE = 3
 KILLS = (100, 300, 500, 700)  # when so many contents have ended, a worker dies
 FIELDS = (Field("invoice_number"), Field("total", "amount", unit="EUR"))
 HELD = """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -49,16 +47,8 @@ class DoomedServer(Process):
     """A server that kills itself at one step of the end of an upload."""
 
     def __init__(self, mill: Mill, step: str) -> None:
-        self._said = mill.folder / "said-doomed.txt"
-        with self._said.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.doomed_server", step],
-                env=mill.environment,
-                cwd=Path(__file__).parents[2],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
+        said = mill.folder / "said-doomed.txt"
+        super().__init__((step,), mill.environment, said, module="tests.crash.doomed_server")
 
 
 async def upload(line: CuttingLine, film: Path) -> UploadedVideo:

@@ -30,7 +30,7 @@ SORTS = {
 async def test_links_cut_nodes_killed_and_processes_paused_lose_nothing_and_double_nothing() -> None:
     skip_unless_possible()
     with server_folder() as folder:
-        run = Run(Plan(faults=8, modes=("hybrid",), seed=SEED, patience_seconds=600), Path(folder))
+        run = Run(Plan(faults=8, modes=("hybrid",), seed=SEED, patience_seconds=600, owners=2), Path(folder))
         figures = await run.run()
     assert (figures["lost"], figures["twice"], figures["stuck"]) == (0, 0, 0), str(figures)
     # Every job has many more attempts than there are faults, and none gives up: one that is dead is a defect.

@@ -38,7 +38,7 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture
 async def mill(tmp_path: Path) -> AsyncIterator[Mill]:
-    mill = Mill(tmp_path, settings={**settings(), "MEDIAMILL_QUEUE_MODE": "hybrid"})
+    mill = Mill(tmp_path, settings={**settings(), "MEDIAMILL_QUEUE_MODE": "hybrid"}, cold=True)
     mill.settings["MEDIAMILL_WORKER_PROCESSES"] = "2"
     yield mill
     mill.close()

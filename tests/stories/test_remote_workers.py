@@ -111,7 +111,7 @@ async def test_a_worker_registers_itself_once_and_then_needs_neither_address_nor
     secrets, token = mill.folder / "secrets", json.loads(said)["token"]
     secrets.mkdir()
     (secrets / "MEDIAMILL_TOKEN").write_text(token)
-    away = Mill(mill.folder / "away", settings={"MEDIAMILL_SECRETS": str(secrets)})
+    away = Mill(mill.folder / "away", settings={"MEDIAMILL_SECRETS": str(secrets)}, cold=True)
     away.folder.mkdir()
     register = ("worker", "--server", url, "--register", "--name", "self-made")
     try:

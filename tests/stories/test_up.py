@@ -30,7 +30,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Mill]:
     """A data folder with spaces in its name, not made yet; the database is the embedded one."""
     folder = tmp_path / "a folder with spaces"
     folder.mkdir()
-    mill = Mill(folder, settings={"MEDIAMILL_PORT": str(free_port())})
+    mill = Mill(folder, settings={"MEDIAMILL_PORT": str(free_port())}, cold=True)
     yield mill
     mill.close()
     use = await in_thread(EmbeddedServer(folder / "data").start)  # to stop it in order
