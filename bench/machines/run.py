@@ -33,8 +33,8 @@ STILL_THERE = "select count(*) from jobs where id = any($1::bigint[])"
 class Plan:
     """So many faults, or as many as there is time for, shared out among the dispatch modes.
 
-    `patience_seconds`: nobody waits longer for all to be as before, or for the next job to end. `owners`: whose jobs they
-    are; a child process serves one owner, so that with more of them than children most jobs start a child.
+    `patience_seconds`: nobody waits longer for all to be as before, or for the next job to end. `owners`: whose jobs
+    they are; a child process serves one owner, so that with more of them than children most jobs start a child.
     """
 
     faults: int = 200
