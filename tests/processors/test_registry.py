@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mediamill.errors import NotFoundError
+from mediamill.processors.load import BrokenProcessorError
 from mediamill.processors.registry import (
-    BrokenProcessorError,
     UnknownProcessorError,
     load_processor,
     processor_names,

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from typing import Any
 
-from mediamill.errors import InvalidError, NotFoundError
+from mediamill.errors import NotFoundError
 from mediamill.processors.contract import Processor
+from mediamill.processors.load import load_declared
 
 GROUP = "mediamill.processors"
 
@@ -20,12 +21,6 @@ class UnknownProcessorError(NotFoundError):
     """There is no processor of this name."""
 
     code = "unknown_processor"
-
-
-class BrokenProcessorError(InvalidError):
-    """The processor is declared but cannot be loaded."""
-
-    code = "broken_processor"
 
 
 def is_ours(point: EntryPoint) -> bool:
@@ -49,15 +44,15 @@ def find_processor(name: str) -> EntryPoint:
     raise _unknown(name)
 
 
-def runs_programs(name: str) -> bool:
+def runs_programs(point: EntryPoint) -> bool:
     """Does it run programs of the system? It says so where it is declared: `name = "module:Class [programs]"`."""
-    return "programs" in find_processor(name).extras
+    return "programs" in point.extras
 
 
 def plugins_with_programs() -> list[str]:
     """The names of the processors of plugins that run some."""
     found = (point for point in entry_points(group=GROUP) if not is_ours(point))
-    return sorted(point.name for point in found if "programs" in point.extras)
+    return sorted(point.name for point in found if runs_programs(point))
 
 
 def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,16 +66,7 @@ def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def load_processor(name: str, mime_types: Sequence[str] = (), timeout_seconds: float = 60) -> Processor:
     """Import the processor of this name and make one for a pool with these types and this time limit."""
-    point = find_processor(name)
-    try:
-        made = point.load()(mime_types, timeout_seconds)
-    except Exception as error:
-        raise BrokenProcessorError(
-            f"processor {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
-    if not callable(getattr(made, "process", None)):
-        raise BrokenProcessorError(f"processor {name!r} ({point.value}) has no method process()")
-    return cast(Processor, made)
+    return load_declared(name, find_processor(name).value, mime_types, timeout_seconds)
 
 
 def _unknown(name: str) -> UnknownProcessorError:

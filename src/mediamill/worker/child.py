@@ -31,7 +31,7 @@ from mediamill.processors.contract import (
     ProcessorOutput,
     WrongTypeError,
 )
-from mediamill.processors.registry import load_processor
+from mediamill.processors.load import load_declared
 from mediamill.worker.confine import confine_calls, confine_files
 from mediamill.worker.die_with_parent import die_with_parent
 from mediamill.worker.messages import (
@@ -282,7 +282,7 @@ def main(arguments: list[str]) -> None:
         os.chdir(plan.folder)
         if plan.landlock:
             confine_files(Path(plan.folder), Path(plan.models), programs=plan.programs)
-        processor = load_processor(plan.processor, plan.mime_types, plan.timeout_seconds)
+        processor = load_declared(plan.processor, plan.declared, plan.mime_types, plan.timeout_seconds)
         if plan.seccomp:
             confine_calls(programs=plan.programs)
     except BaseException as error:

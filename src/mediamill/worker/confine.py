@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from mediamill.processors.registry import plugins_with_programs
 from mediamill.worker import seccomp
 from mediamill.worker.landlock import Allowed, landlock_version, restrict
 from mediamill.worker.process_namespace import has_namespaces
@@ -83,6 +82,8 @@ def is_filtered() -> bool:
 
 def find_gaps() -> list[str]:
     """What children on this machine could do because the kernel lacks the means to keep them from it."""
+    from mediamill.processors.registry import plugins_with_programs  # likewise
+
     version, gaps = landlock_version(), []
     if not is_landlocked():
         why = "switched off by setting" if version else "this kernel has no Landlock"

@@ -19,6 +19,7 @@ class Start(msgspec.Struct, frozen=True):
     """Worker to child, on its command line: what to be."""
 
     processor: str
+    declared: str  # where its class is
     mime_types: tuple[str, ...]
     timeout_seconds: float
     descriptor: int  # of the socket

@@ -21,7 +21,7 @@ from typing import Any
 from mediamill.clock import wait_at_most
 from mediamill.errors import UnavailableError
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.processors.registry import runs_programs
+from mediamill.processors.registry import find_processor, runs_programs
 from mediamill.worker.confine import log_confinement
 from mediamill.worker.failures import (
     InvalidOutputError,
@@ -149,7 +149,7 @@ class Sandbox:
 
     async def start(self) -> None:
         """Clear what dead workers left. Children come with the first jobs."""
-        self._programs = runs_programs(self.processor)
+        self._point = find_processor(self.processor)
         self._loop = asyncio.get_running_loop()
         try:
             await asyncio.to_thread(clear_leftovers, self._scratch)
@@ -360,12 +360,13 @@ class Sandbox:
             folder = self._home.path / f"child-{mark}"
             plan = ChildPlan(
                 self.processor,
+                self._point.value,
                 mark,
                 self._limits,
                 self._start_seconds,
                 folder,
                 self.mime_types,
-                self._programs,
+                runs_programs(self._point),
             )
             try:
                 plan.temporary_folder.mkdir(mode=0o700, parents=True)

@@ -62,6 +62,7 @@ class ChildPlan:
     """How a child is started."""
 
     processor: str
+    declared: str  # as `module:Class`
     mark: str
     limits: Limits
     start_seconds: float
@@ -130,6 +131,7 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
     limits = plan.limits
     start = Start(
         plan.processor,
+        plan.declared,
         plan.mime_types,
         limits.timeout_seconds,
         descriptor,
