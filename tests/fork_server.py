@@ -7,7 +7,6 @@ command line and environment. Tests that look at those, or at the start itself, 
 
 from __future__ import annotations
 
-import array
 import contextlib
 import gc
 import importlib
@@ -20,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -59,7 +59,7 @@ class Forked:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            self._server.wait_for_news(left)
+            self._server.wait_for_news(min(1.0, left if left is not None else 1.0))
         return code
 
     def send_signal(self, number: int) -> None:
@@ -81,6 +81,7 @@ class ForkServer:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket, self._codes, self._pids = ours, dict[int, int](), list[int]()
+        self._forking, self._reading = threading.Lock(), threading.Lock()  # tests wait in threads, too
         plain = {name: value for name, value in os.environ.items() if not name.startswith("MEDIAMILL_")}
         subprocess.Popen(
             [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
@@ -102,13 +103,14 @@ class ForkServer:
     ) -> tuple[int, int | None]:
         """The pid of a new process, and a descriptor of it unless it has ended already."""
         request = json.dumps([module, words, environment, str(Path.cwd())]).encode()
-        self._socket.sendmsg(
-            [request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [output]).tobytes())]
-        )
-        while not self._pids:
-            if not self.wait_for_news(START_SECONDS):
-                raise TimeoutError("the fork server does not answer")
-        pid = self._pids.pop()
+        deadline = time.monotonic() + START_SECONDS
+        with self._forking:
+            socket.send_fds(self._socket, [request], [output])
+            while not self._pids:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the fork server does not answer")
+                self.wait_for_news(1)
+            pid = self._pids.pop()
         try:
             return pid, os.pidfd_open(pid)
         except ProcessLookupError:
@@ -122,17 +124,20 @@ class ForkServer:
 
     def wait_for_news(self, seconds: float | None) -> bool:
         """One message of the server: a process has started, or has ended."""
-        if not select.select([self._socket], [], [], seconds)[0]:
-            return False
-        said = self._socket.recv(LONGEST_REQUEST)
-        if not said:
-            raise EOFError("the fork server has ended")
-        news: dict[str, Any] = json.loads(said)
-        if "started" in news:
-            self._codes.pop(news["started"], None)  # of an earlier process with this pid
-            self._pids.append(news["started"])
-        else:
-            self._codes[news["ended"]] = news["code"]
+        select.select([self._socket], [], [], seconds)
+        with self._reading:
+            try:
+                said = self._socket.recv(LONGEST_REQUEST, socket.MSG_DONTWAIT)
+            except BlockingIOError:  # another thread may have had it
+                return False
+            if not said:
+                raise EOFError("the fork server has ended")
+            news: dict[str, Any] = json.loads(said)
+            if "started" in news:
+                self._codes.pop(news["started"], None)  # of an earlier process with this pid
+                self._pids.append(news["started"])
+            else:
+                self._codes[news["ended"]] = news["code"]
         return True
 
 
