@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mediamill.conversations import bots
+from mediamill.conversations import keeper as keeping
 from mediamill.conversations.bot_queues import QueuesClosedError
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.configuration import QUOTA, set_value
@@ -301,7 +302,10 @@ async def test_a_bot_stops_while_the_database_is_away_and_loses_nothing(ground: 
 
 
 @pytest.mark.spec("C22", "C23")
-async def test_the_keeper_runs_by_itself_woken_by_the_database(ground: Ground) -> None:
+async def test_the_keeper_runs_by_itself_woken_by_the_database(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "POLL_SECONDS", 3_600.0)
     keeper = ground.keeper()
     running = asyncio.create_task(keeper.run())
     await ground.create(reply={"by": "echo"})
@@ -321,9 +325,15 @@ async def test_the_keeper_runs_by_itself_woken_by_the_database(ground: Ground) -
     async def down() -> bool:
         return not await up()
 
-    await wait_until(down)
+    await wait_until(down, 60)
+    await ground.start()
+    await wait_until(up, 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    assert not await up()
+    assert ground.is_closed
+    assert await ground.one("select status -> 'line' ->> 'state' from bots") == "stopped"
+    assert await ground.one("select count(*) from pg_locks where locktype = 'advisory'") == 0
 
 
 async def test_a_network_that_cannot_be_made_says_so_and_the_other_works(ground: Ground) -> None:
