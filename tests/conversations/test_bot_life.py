@@ -27,6 +27,11 @@ from tests.conversations.wire import Wire, open_wire
 
 STATES = "select subject_id, state from jobs order by subject_id"
 
+# The locks of a server are those of all its databases.
+OUR_LOCKS = (
+    "locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
+)
+
 
 @pytest.mark.spec("C22", "C23", "E11", "E12")
 async def test_a_result_that_comes_while_the_bot_is_stopped_waits_on_its_job(ground: Ground) -> None:
@@ -254,7 +259,7 @@ async def test_a_start_that_fails_leaves_nothing_running_and_is_tried_again(
     with pytest.raises(BotNotRunningError):
         keeper.get("bot")
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("ingestion of")]
-    assert await ground.one("select count(*) from pg_locks where locktype = 'advisory'") == 0
+    assert await ground.one(f"select count(*) from pg_locks where {OUR_LOCKS}") == 0
     assert await ground.one("select status -> 'line' ->> 'state' from bots") == "stopped"
     await ground.one("alter table replies_away rename to replies")
     await keeper.keep_once()
@@ -295,7 +300,7 @@ async def test_a_bot_stops_while_the_database_is_away_and_loses_nothing(ground: 
         await far.close()
     assert await ground.stored() == []
     # The server notices a moment later that whoever had the bot is gone.
-    await ground.until_row("select not exists (select from pg_locks where locktype = 'advisory')")
+    await ground.until_row(f"select not exists (select from pg_locks where {OUR_LOCKS})")
     again = ground.keeper()
     await again.keep_once()
     await ground.until_stored("hello", "You said: hello")
@@ -333,7 +338,7 @@ async def test_the_keeper_runs_by_itself_woken_by_the_database(
     assert not await up()
     assert ground.is_closed
     assert await ground.one("select status -> 'line' ->> 'state' from bots") == "stopped"
-    assert await ground.one("select count(*) from pg_locks where locktype = 'advisory'") == 0
+    assert await ground.one(f"select count(*) from pg_locks where {OUR_LOCKS}") == 0
 
 
 async def test_a_network_that_cannot_be_made_says_so_and_the_other_works(ground: Ground) -> None:
