@@ -72,6 +72,7 @@ class Ground:
     line: Line = field(default_factory=Line)
     answerer: Answerer = field(default_factory=EchoAnswerer)
     keepers: list[BotKeeper] = field(default_factory=list)
+    is_closed: bool = False
     _claimer: Claimer | None = None
 
     def keeper(self) -> BotKeeper:
@@ -84,7 +85,7 @@ class Ground:
         return None if config.by == "none" else self.answerer
 
     async def close(self) -> None:
-        pass
+        self.is_closed = True
 
     async def create(self, bot_id: str = "bot", *, start: bool = True, **config: Any) -> None:
         given = BotConfig.model_validate({"providers": {"line": {}}, "access": OPEN, **config})

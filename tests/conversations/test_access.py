@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mediamill.conversations import access, bots, senders
-from mediamill.conversations.access import ENOUGH, WELCOME, clean_name, make_code, time_left
+from mediamill.conversations.access import (
+    ENOUGH,
+    WELCOME,
+    DayLimits,
+    Gate,
+    LimitReachedError,
+    clean_name,
+    declared_seconds,
+    identifiers_of,
+    make_code,
+    time_left,
+)
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.janitor import forget_senders
@@ -340,3 +352,122 @@ def test_codes_are_clear_to_read_and_times_are_words() -> None:
         "2 hours",
         "24 hours",
     ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "more_seconds", "allowed"),
+    [
+        (DayLimits(), (10**6, 10.0**6, 10**6), 60, True),
+        (DayLimits(messages=3), (2, 0, 0), 0, True),
+        (DayLimits(messages=3), (3, 0, 0), 0, False),
+        (DayLimits(tokens=3), (9, 9, 2), 0, True),
+        (DayLimits(tokens=3), (0, 0, 3), 0, False),
+        (DayLimits(media_seconds=60), (9, 50, 9), 10, True),
+        (DayLimits(media_seconds=60), (0, 50, 0), 10.1, False),
+        (DayLimits(1, 1, 1), None, 1, True),
+        (DayLimits(media_seconds=60), None, 61, False),
+    ],
+)
+def test_a_limit_of_a_day_is_what_may_be_used_and_none_is_no_limit(
+    limits: DayLimits, used: Any, more_seconds: float, allowed: bool
+) -> None:
+    assert limits.allow(used, more_seconds) is allowed
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds"),
+    [
+        ({"declared_seconds": 5}, 5.0),
+        ({"declared_seconds": 0.5}, 0.5),
+        ({"declared_seconds": 0}, 0.0),
+        ({"declared_seconds": 9_999_999}, 9_999_999.0),
+        ({"declared_seconds": 10_000_000}, 0.0),
+        ({"declared_seconds": -1}, 0.0),
+        ({"declared_seconds": "5"}, 0.0),
+        ({}, 0.0),
+        (None, 0.0),
+        ("odd", 0.0),
+    ],
+)
+def test_seconds_that_cannot_be_right_count_as_none(metadata: Any, seconds: float) -> None:
+    assert declared_seconds(metadata) == seconds
+
+
+def test_somebodys_ids_are_named_once_and_user_names_are_none() -> None:
+    assert identifiers_of(Sender("ann", None, ("lid", "@ann", "ann", "lid"))) == ["ann", "lid"]
+    assert identifiers_of(Sender("@ann")) == ["@ann"]
+
+
+def test_the_time_left_is_rounded_up_to_minutes_and_then_to_hours() -> None:
+    said = {-1: "1 minute", 0: "1 minute", 60: "1 minute", 61: "2 minutes", 3_540: "59 minutes"}
+    said |= {3_541: "1 hour", 3_600: "1 hour", 7_200: "2 hours", 7_201: "3 hours"}
+    assert {seconds: time_left(seconds) for seconds in said} == said
+
+
+@pytest.mark.spec("C50")
+async def test_fifty_strangers_wait_at_most_each_for_an_hour(ground: Ground) -> None:
+    keeper, queues = await begin(ground)
+    pending = """insert into senders (bot_id, provider_name, sender_id, state, identifiers, code, asked_at, expires_at)
+        select 'bot', 'line', 's' || n, 'pending', '{}', 'CODE' || n, now(), now() + interval '1 hour'
+        from generate_series(1, 49) n returning 1"""
+    await ground.one(pending)
+    for sender in (ANN, Sender("too late")):
+        assert await knock(queues, sender=sender) is None
+    assert await ground.rows(
+        "select sender_id, display_name, identifiers, expires_at - asked_at from senders where code not like 'CODE%'"
+    ) == [("ann@example", "Ann", ["ann@example", "ann@lid"], timedelta(hours=1))]
+    [(recipient, text)] = await until_sent(ground, keeper, 1)
+    assert recipient == "ann@example"
+    assert text.endswith("It is valid for one hour.")
+
+
+async def test_what_was_used_is_remembered_for_a_month(ground: Ground) -> None:
+    await ground.create(start=False)
+    days = """insert into sender_days (bot_id, provider_name, sender_id, day)
+        select 'bot', 'line', 'ann', (now() at time zone 'utc')::date - n from generate_series(30, 33) n returning 1"""
+    await ground.one(days)
+    await forget_senders(ground.database)
+    left = "select (now() at time zone 'utc')::date - day from sender_days order by 1"
+    assert await ground.rows(left) == [(30,), (31,)]
+
+
+@pytest.mark.spec("C52")
+@pytest.mark.parametrize("groups", ["always", "mentioned", "never"])
+async def test_what_the_account_writes_to_a_group_is_kept_where_all_of_it_is_heard(
+    ground: Ground, groups: str
+) -> None:
+    _, queues = await begin(ground, groups=groups)
+    kept = await queues.add_message("g", "mine", Sender("me"), OUTGOING, group=Group("g"))
+    assert (kept is not None) is (groups == "always")
+
+
+@pytest.mark.spec("C50", "C52")
+async def test_without_a_word_a_bot_wants_strangers_paired_and_hears_groups_that_mention_it(
+    ground: Ground,
+) -> None:
+    _, queues = await ground.run(access={})
+    assert await knock(queues) is None
+    assert [sender["state"] for sender in await listed(ground)] == ["pending"]
+    await decide(ground, "allowed")
+    assert await queues.add_message("g", "hi", ANN, USER, group=Group("g")) is not None
+    assert await queues.add_message("g", "hi", ANN, USER, group=Group("g"), addressed=False) is None
+
+
+@pytest.mark.spec("C51")
+async def test_a_message_is_judged_and_counted_by_the_gate_alone_too(ground: Ground) -> None:
+    await ground.create(start=False)
+    config = BotConfig.model_validate({"access": {"mode": "open"}}).access
+    gate = Gate(ground.database, "bot", "line", config, DayLimits(messages=1, media_seconds=10))
+    used = "select sender_id, messages, media_seconds, tokens from sender_days"
+    for seconds, fine in ((10.0, True), (10.5, False)):
+        admitted = await gate.admit("ann", ANN, None, provider_message_id="p", media_seconds=seconds)
+        assert admitted is fine
+    assert await gate.admit("ann", ANN, None, provider_message_id="p")
+    assert await gate.admit("g", ANN, Group("g"), provider_message_id="p")
+    async with ground.database.transaction() as connection:
+        await gate.count(connection, ANN)
+        with pytest.raises(LimitReachedError):
+            await gate.count(connection, ANN)
+        await gate.count(connection, ANN, 2.5, strict=False)
+    assert await ground.rows(used) == [("ann@example", 2, 2.5, 0)]
+    assert not await gate.admit("ann", ANN, None, provider_message_id="p")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mediamill.conversations import bots
+from mediamill.conversations import keeper as keeping
 from mediamill.conversations.bot_queues import QueuesClosedError
 from mediamill.conversations.bots import BotConfig
 from mediamill.conversations.configuration import QUOTA, set_value
@@ -25,6 +26,11 @@ from tests.conversations.queues import manager, placeholders, queues_of
 from tests.conversations.wire import Wire, open_wire
 
 STATES = "select subject_id, state from jobs order by subject_id"
+
+# The locks of a server are those of all its databases.
+OUR_LOCKS = (
+    "locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
+)
 
 
 @pytest.mark.spec("C22", "C23", "E11", "E12")
@@ -253,7 +259,7 @@ async def test_a_start_that_fails_leaves_nothing_running_and_is_tried_again(
     with pytest.raises(BotNotRunningError):
         keeper.get("bot")
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("ingestion of")]
-    assert await ground.one("select count(*) from pg_locks where locktype = 'advisory'") == 0
+    assert await ground.one(f"select count(*) from pg_locks where {OUR_LOCKS}") == 0
     assert await ground.one("select status -> 'line' ->> 'state' from bots") == "stopped"
     await ground.one("alter table replies_away rename to replies")
     await keeper.keep_once()
@@ -294,14 +300,17 @@ async def test_a_bot_stops_while_the_database_is_away_and_loses_nothing(ground: 
         await far.close()
     assert await ground.stored() == []
     # The server notices a moment later that whoever had the bot is gone.
-    await ground.until_row("select not exists (select from pg_locks where locktype = 'advisory')")
+    await ground.until_row(f"select not exists (select from pg_locks where {OUR_LOCKS})")
     again = ground.keeper()
     await again.keep_once()
     await ground.until_stored("hello", "You said: hello")
 
 
 @pytest.mark.spec("C22", "C23")
-async def test_the_keeper_runs_by_itself_woken_by_the_database(ground: Ground) -> None:
+async def test_the_keeper_runs_by_itself_woken_by_the_database(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "POLL_SECONDS", 3_600.0)
     keeper = ground.keeper()
     running = asyncio.create_task(keeper.run())
     await ground.create(reply={"by": "echo"})
@@ -321,9 +330,15 @@ async def test_the_keeper_runs_by_itself_woken_by_the_database(ground: Ground) -
     async def down() -> bool:
         return not await up()
 
-    await wait_until(down)
+    await wait_until(down, 60)
+    await ground.start()
+    await wait_until(up, 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    assert not await up()
+    assert ground.is_closed
+    assert await ground.one("select status -> 'line' ->> 'state' from bots") == "stopped"
+    assert await ground.one(f"select count(*) from pg_locks where {OUR_LOCKS}") == 0
 
 
 async def test_a_network_that_cannot_be_made_says_so_and_the_other_works(ground: Ground) -> None:

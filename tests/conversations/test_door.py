@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mediamill.conversations import bot_queues, insist
-from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager
+from mediamill.conversations.bot_queues import BadIdError, BotQueuesManager, QueuesClosedError
 from mediamill.conversations.insist import UncertainError
 from mediamill.conversations.model import USER, BadGuidError, Group, Message, Sender
 from mediamill.db.connection import Database, connect
@@ -410,8 +410,9 @@ async def test_backends_that_are_terminated_at_any_step_lose_nothing_and_double_
 @pytest.mark.parametrize("given", [{"correspondent_id": "a" * 501}, {"provider_message_id": "m" * 501}])
 async def test_ids_that_are_too_long_are_refused(ground: Ground, given: dict[str, str]) -> None:
     _, queues = await ground.run()
-    with pytest.raises(BadIdError):
+    with pytest.raises(BadIdError) as refused:
         await queues.add_message(given.get("correspondent_id", "ann"), "hello", ANN, USER, **_only_id(given))
+    assert refused.value.code == "bad_id"
     assert await ground.one("select count(*) from arrivals") == 0
 
 
@@ -425,3 +426,36 @@ async def test_the_longest_caption_of_the_widest_characters_fits_into_its_job(gr
     assert message is not None
     assert message.message_size == 50_000
     assert await ground.one("select count(*) from jobs") == 1
+
+
+async def test_queues_that_are_closed_take_nothing_more_and_say_that_the_bot_stops(ground: Ground) -> None:
+    await ground.create()
+    queues = manager(ground)
+    longest = await queues.add_message("a" * 500, "hello", ANN, USER, provider_message_id="m" * 500)
+    assert longest is not None
+    under_way = asyncio.create_task(say(queues, "just in time"))
+    await asyncio.sleep(0)  # it has come in, and is not recorded yet
+    await queues.close()
+    assert under_way.done()
+    with pytest.raises(QueuesClosedError) as closed:
+        await say(queues, "too late")
+    assert (closed.value.code, closed.value.fix) == ("bot_stopping", "send it again")
+    assert await ground.one("select count(*) from arrivals") == 2
+
+
+async def test_a_placeholder_is_known_by_its_correspondent_and_its_guid(ground: Ground) -> None:
+    await ground.create()
+    queues = manager(ground)
+    await send_media(queues, "g-1")
+    asked = [("ann", "g-1"), ("ann", "g-2"), ("ben", "g-1")]
+    assert [queues.has_placeholder(*keys) for keys in asked] == [True, False, False]
+    for person, guid in asked[1:]:
+        queues.drop_placeholder(person, guid)
+        assert await queues.update_message_by_media_id(person, guid, "text") is False
+    assert [person for person, _ in queues.placeholders()] == ["ann"]
+    queues.drop_placeholder("ann", "g-1")
+    assert not queues.has_placeholder("ann", "g-1")
+    again = await send_media(queues, "g-3")
+    assert again is not None
+    assert again.id == 2
+    assert await queues.update_message_by_media_id("ann", "g-3", "text") is True

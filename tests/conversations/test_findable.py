@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mediamill.conversations.bots import delete_bot
@@ -106,3 +108,47 @@ async def test_entries_of_bots_that_are_gone_go(ground: Ground) -> None:
     assert await fill_findable(ground.database) == 3
     assert await find(ground, "left") == []
     assert len(await find(ground, "harbour")) == 1
+
+
+async def test_a_hit_says_what_it_is_where_it_is_and_when_it_came(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    types = {"audio/ogg": "audio", "image/png": "image", "video/mp4": "video", "text/plain": "document"}
+    for number, mime_type in enumerate(types):
+        await send_media(
+            queues,
+            f"g-{number}",
+            mime_type=mime_type,
+            correspondent_id="a/b c",
+            original_filename=f"file{number}.bin" if number else None,
+        )
+    await ground.finish(*await ground.claim(), text="the harbour")
+    await keeper.deliver_once()
+    rows = await ground.rows("select facts, title, url, subject from search_entries order by subject")
+    for number, (mime_type, sort) in enumerate(types.items()):
+        facts, title, url, subject = rows[number]
+        assert json.loads(facts) == {
+            "type": sort,
+            "mime_type": mime_type,
+            "file": f"file{number}.bin" if number else None,
+            "bot_id": "bot",
+            "provider_name": "line",
+            "correspondent_id": "a/b c",
+            "message_id": number + 1,
+        }
+        assert (title, url, subject) == ("Ann", "/bots/bot/line/a%2Fb%20c", f"bot/g-{number}")
+    await execute(ground, "update conversations set display_name = ' '")
+    await ground.until_row("select count(*) = 4 from queues")
+    assert await fill_findable(ground.database) == 4
+    assert {hit.title for hit in await find(ground, "harbour")} == {"a/b c"}
+    assert len(await find(ground, "file2.bin")) == 1
+
+
+async def test_an_exact_batch_is_filled_and_a_message_without_an_id_of_its_file_is_passed_by(
+    ground: Ground,
+) -> None:
+    await store_media(ground, "the harbour is frozen", "the harbour is open")
+    await execute(
+        ground, "delete from search_entries", "update queues set media = media - 'guid' where id = 1"
+    )
+    assert await fill_findable(ground.database, batch=2) == 1
+    assert await ground.rows("select subject from search_entries") == [("bot/g-1",)]

@@ -131,3 +131,24 @@ async def test_text_after_a_slow_video_is_stored_and_answered_first_and_ids_give
     assert await ground.rows(
         "select content from queues where originating_time is not null order by originating_time"
     ) == [("video",), ("after",)]
+
+
+@pytest.mark.spec("C8")
+async def test_what_was_left_behind_for_a_minute_is_stored_by_the_loop_itself(ground: Ground) -> None:
+    await ground.create()
+    kept = manager(ground)
+    for text in ("just now", "long ago"):
+        await say(kept, text)
+    old = "update arrivals set ready_at = now() - interval '61 seconds' where id = 2 returning 1"
+    await ground.one(old)
+    due: list[int] = []
+
+    async def note() -> None:
+        due.append(1)
+
+    service = IngestionService(ground.database, "bot", [manager(ground)], every_seconds=0.01, before=note)
+    service.start()
+    await ground.until_stored("long ago")
+    await service.stop()
+    assert await ground.stored() == ["long ago"]
+    assert due == [1]

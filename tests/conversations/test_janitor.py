@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from mediamill.conversations import janitor
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.janitor import forget_arrivals, give_up_placeholders
 from mediamill.engine.recovery.expired import release_expired
@@ -146,3 +147,57 @@ async def test_message_ids_are_forgotten_when_nobody_sends_them_again(ground: Gr
         ("p-waits",),
     ]
     await keeper.tidy()
+
+
+@pytest.mark.spec("E34")
+async def test_tidying_up_is_one_round_of_everything_and_the_table_takes_turns(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await say(queues, "old")
+    await ground.until_stored("old")
+    await send_media(queues, "guid-1", caption="my cat")
+    grow_old(queues)
+    for sql in (
+        "update arrivals set accepted_at = now() - interval '400 days' where id = 1 returning 1",
+        """insert into sender_days (bot_id, provider_name, sender_id, day)
+        values ('bot', 'line', 'ann', '2020-01-01') returning 1""",
+    ):
+        await ground.one(sql)
+    await keeper.tidy()
+    assert await ground.rows("select id, state from arrivals") == [(2, "ready")]
+    assert await ground.one("select media ->> 'failed_reason' from arrivals") == "abandoned"
+    assert await ground.one("select count(*) from sender_days where sender_id = 'ann'") == 0
+    await keeper.deliver_once()
+    await ground.until_stored("old", "[The media could not be processed] my cat")
+    await ground.one("update arrivals set accepted_at = now() - interval '400 days' returning 1")
+    await keeper.tidy()  # the turn was taken a moment ago
+    assert await ground.one("select count(*) from arrivals") == 1
+
+
+@pytest.mark.spec("C2", "E34")
+async def test_more_message_ids_than_a_batch_are_forgotten_in_one_go(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "FORGET_BATCH", 2)
+    await ground.create(start=False)
+    arrivals = """insert into arrivals
+        (bot_id, provider_name, correspondent_id, provider_message_id, id, state, accepted_at)
+        select 'bot', 'line', 'ann', n::text, n, 'stored', now() - interval '30 days' - interval '1 hour' * (4.5 - n)
+        from generate_series(1, 5) n returning 1"""
+    await ground.one(arrivals)
+    assert await forget_arrivals(ground.database, 30) == 4
+    assert await ground.rows("select id from arrivals") == [(5,)]
+
+
+@pytest.mark.spec("E34")
+async def test_only_what_waited_longer_than_asked_for_is_given_up_however_much_it_is(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "BATCH", 2)
+    _, queues = await ground.run()
+    for n in range(5):
+        await send_media(queues, f"guid-{n}")
+    for (_, message), minutes in zip(queues.placeholders(), (59, 61, 61, 61, 61), strict=True):
+        message.accepted_time -= timedelta(minutes=minutes)
+    gave = await janitor.give_up_placeholders(ground.database, ground.engine, [queues], 1.0)
+    assert gave == 4
+    assert await ground.rows("select subject_id from jobs") == [("guid-0",)]

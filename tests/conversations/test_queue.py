@@ -225,3 +225,53 @@ def test_what_the_database_cannot_keep_is_taken_out_and_the_size_fits() -> None:
 )
 def test_the_claimed_type_is_a_strangers_word(claimed: str, clean: str) -> None:
     assert Media("guid", claimed).mime_type == clean
+
+
+@pytest.mark.spec("C1")
+def test_a_message_is_evicted_when_it_is_older_than_the_limit_and_not_before() -> None:
+    bench = Bench(Limits(max_age_seconds=60))
+    bench.add("old")
+    bench.add("still fresh", at=NOON + timedelta(seconds=60))
+    assert bench.ids == [1, 2]
+    bench.add("new", at=NOON + timedelta(seconds=61))
+    assert bench.ids == [2, 3]
+    bench.check()
+
+
+@pytest.mark.spec("C1")
+def test_limits_are_reached_before_they_are_passed() -> None:
+    by_count, by_size = Bench(Limits(max_messages=2)), Bench(Limits(max_characters=4))
+    for bench in (by_count, by_size):
+        bench.add("ab")
+        bench.add("cd")
+        assert bench.ids == [1, 2]
+        bench.add("e")
+        assert bench.ids == [2, 3]
+        bench.check()
+
+
+@pytest.mark.spec("C1", "C2")
+def test_by_default_texts_and_captions_are_cut_at_their_own_lengths_and_ids_begin_with_one() -> None:
+    queue = CorrespondentQueue("ann")
+    text = queue.make_message("x" * 200_001, ANN, USER, NOON)
+    caption = queue.make_message("x" * 50_001, ANN, USER, NOON, media_processing_id="guid")
+    assert (text.id, text.message_size) == (1, 200_000)
+    assert (caption.id, caption.message_size) == (2, 50_000)
+
+
+@pytest.mark.spec("C2")
+def test_a_guid_that_nobody_waits_for_changes_nothing() -> None:
+    bench = Bench()
+    bench.add("hello")
+    bench.add("caption", guid="guid-1")
+    bench.queue.remove_placeholder("guid-2")
+    assert bench.queue.update_message_by_media_id("guid-2", "text") is False
+    assert bench.queue.awaited("guid-2") is None
+    waiting = bench.queue.awaited("guid-1")
+    assert waiting is not None
+    assert waiting.id == 2
+    assert [bench.queue.has(id_) for id_ in (1, 2, 3)] == [True, True, False]
+    bench.queue.remove_placeholder("guid-1")
+    assert bench.ids == [1]
+    assert list(bench.queue.placeholders) == []
+    bench.check()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from mediamill.conversations import reply
-from mediamill.conversations.model import BOT, OUTGOING, USER, Group
+from mediamill.conversations.model import BOT, OUTGOING, USER, Group, Message
 from mediamill.conversations.provider import BotContext
 from mediamill.conversations.reply import Answer, Turn, send_id_of
 from mediamill.conversations.retry import retry_message
@@ -318,3 +319,147 @@ async def test_odd_answers_do_no_harm(ground: Ground, scripted: Scripted, answer
     await say(queues, "one")
     await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
     assert sent(ground.line) == (["nul  half ?"] if answer.strip() else [])
+
+
+def many(state: str, answer: str, count: int) -> str:
+    return f"""insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, answer)
+        select 'bot', 'line', 'ann', n, 't' || n, '{state}', {answer} from generate_series(1, {count}) n returning 1"""
+
+
+@pytest.mark.spec("C10")
+async def test_whoever_answers_is_told_the_last_twenty_turns_and_the_answer_has_a_bound(
+    ground: Ground, scripted: Scripted
+) -> None:
+    scripted.always = "a" * 60_001
+    _, queues = await ground.run(**ECHO)
+    await ground.one(many("sent", "'a' || n", 21))
+    queues.restore("ann", Message(21, "", ANN, BOT, datetime.now(UTC), 0), 22)  # all that was said before
+    await say(queues, "hello")
+    await ground.until_row("select state = 'sent' from replies where message_id = 22")
+    assert scripted.told[0][1] == [Turn(f"t{n}", f"a{n}") for n in range(2, 22)]
+    assert sent(ground.line) == ["a" * 60_000]
+
+
+@pytest.mark.spec("C10")
+async def test_eight_answers_are_thought_of_at_once(ground: Ground, scripted: Scripted) -> None:
+    scripted.gate = asyncio.Event()
+    _, queues = await ground.run(**ECHO)
+    for person in range(10):
+        await queues.add_message(f"p{person}", "hello", ANN, USER)
+    await until(lambda: len(scripted.told) == 8)
+    await ground.until_row("select count(*) = 10 from replies where state = 'due'")
+    assert len(scripted.told) == 8
+    scripted.gate.set()
+    await ground.until_row("select count(*) = 10 from replies where state = 'sent'")
+
+
+class WordlessError(Exception):
+    """An error that says nothing."""
+
+
+@pytest.mark.spec("C10", "C22")
+async def test_a_failure_is_explained_to_whoever_looks(ground: Ground, scripted: Scripted) -> None:
+    told = {
+        "one": (GiveUpError("no model", fix="set one"), "no model: set one"),
+        "two": (GiveUpError("no model"), "no model"),
+        "three": (GiveUpError("x" * 600), "x" * 500),
+    }
+    scripted.errors = [error for error, _ in told.values()]
+    _, queues = await ground.run(**ECHO)
+    for text in told:
+        await say(queues, text)
+    await ground.until_row("select count(*) = 3 from replies where state = 'failed'")
+    assert dict(await ground.rows("select told, error from replies")) == {
+        text: what for text, (_, what) in told.items()
+    }
+    assert await ground.rows("select distinct tries, answer is null from replies") == [(1, True)]
+
+
+@pytest.mark.spec("C10")
+async def test_an_error_without_words_is_named_and_the_fifth_try_is_the_last(
+    ground: Ground, scripted: Scripted
+) -> None:
+    lost: list[BaseException] = [ConnectionResetError(), ConnectionResetError("cut off")]
+    scripted.errors = [*lost, *(WordlessError() for _ in range(9))]
+    _, queues = await ground.run(**ECHO)
+    seen: list[str] = []
+
+    async def failed() -> bool:
+        [(state, error)] = await ground.rows("select state, error from replies") or [("", None)]
+        seen.append(error)
+        return bool(state == "failed")
+
+    await say(queues, "hello")
+    await wait_until(failed, 30)
+    assert seen[-1] == "WordlessError"
+    assert len(scripted.told) == 5
+    assert sent(ground.line) == []
+
+
+@pytest.mark.spec("C10")
+async def test_what_a_network_loses_its_words_over_counts_as_a_try(
+    ground: Ground, scripted: Scripted
+) -> None:
+    del scripted
+    errors: list[Exception] = [ConnectionResetError(), TimeoutError("too slow")]
+
+    class Shaky(Line):
+        async def send(self, recipient: str, text: str, send_id: str) -> str:
+            if errors:
+                raise errors.pop(0)
+            return await super().send(recipient, text, send_id)
+
+    ground.line = Shaky()
+    _, queues = await ground.run(**ECHO)
+    await say(queues, "hello")
+    await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
+    assert await ground.rows("select tries, error from replies") == [(2, None)]
+    assert sent(ground.line) == ["<hello>"]
+
+
+async def test_a_network_that_answers_by_itself_is_asked_in_place_of_the_bots_own(
+    ground: Ground, scripted: Scripted
+) -> None:
+    own = Scripted(always="mine")
+    ground.line.answerer = own  # type: ignore[attr-defined]
+    _, queues = await ground.run(**ECHO)
+    await say(queues, "hello")
+    await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
+    assert sent(ground.line) == ["mine"]
+    assert (len(own.told), scripted.told) == (1, [])
+
+
+async def test_while_a_network_is_not_there_it_is_asked_once_and_then_waited_for(
+    ground: Ground, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del scripted
+    waited: list[float] = []
+
+    async def wait(event: asyncio.Event, seconds: float) -> None:
+        waited.append(seconds)
+        assert not event.is_set()
+        await event.wait()
+
+    async def wait_for(turn: int) -> None:
+        await until(lambda: len(waited) == turn)
+
+    monkeypatch.setattr(reply, "wait_at_most", wait)
+    ground.line.connected = False
+    _, queues = await ground.run(**ECHO)
+    await say(queues, "hello")
+    tell_status = ground.line.contexts[-1].tell_status
+    for turn in (1, 2):
+        await wait_for(turn)
+        assert ground.line.tries == turn
+        ground.line.connected = turn == 2
+        await tell_status({"state": "connected"})
+    await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
+    assert waited == [10.0, 10.0]
+
+
+def test_an_answer_costs_nothing_unless_it_says_so_and_is_sent_under_an_id_of_its_message() -> None:
+    assert Answer("hello") == Answer("hello", 0)
+    assert send_id_of("bot", "line", "ann", 1) == send_id_of("bot", "line", "ann", 1)
+    ids = {send_id_of("bot", "line", "ann", n) for n in range(9)} | {send_id_of("bot", "line", "a", 1)}
+    assert len(ids) == 10
+    assert all(len(id_) == 32 for id_ in ids)

@@ -146,21 +146,23 @@ async def test_of_two_that_add_the_same_at_once_one_is_refused(ground: Ground) -
 
 
 @pytest.mark.parametrize(
-    ("name", "path"),
+    ("name", "path", "why"),
     [
-        ("", "."),
-        ("a" * 201, "."),
-        ("a\nb\x00", "."),
-        ("照片", "."),
-        ("Photos", "relative/path"),
-        ("Photos", "/nowhere/at/all"),
-        ("Photos", "/etc/hostname"),
-        ("Photos", "/tmp\0"),
-        ("Photos", "/tmp/\udcff"),
+        ("", ".", "1 to 200 printable characters"),
+        ("a" * 201, ".", "1 to 200 printable characters"),
+        ("a\nb\x00", ".", "1 to 200 printable characters"),
+        ("照片", ".", "makes no short name"),
+        ("Photos", "relative/path", "is no absolute path"),
+        ("Photos", "/nowhere/at/all", "no folder that can be seen"),
+        ("Photos", "/etc/hostname", "no folder that can be seen"),
+        ("Photos", "/tmp\0", "is no absolute path"),
+        ("Photos", "/tmp/\udcff", "must be UTF-8"),
     ],
 )
-async def test_what_is_no_name_or_no_folder_is_refused(ground: Ground, name: str, path: str) -> None:
-    with pytest.raises(BadLibraryError):
+async def test_what_is_no_name_or_no_folder_is_refused(
+    ground: Ground, name: str, path: str, why: str
+) -> None:
+    with pytest.raises(BadLibraryError, match=why):
         await add(ground, name, str(ground.root) if path == "." else path)
 
 

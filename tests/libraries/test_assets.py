@@ -21,6 +21,7 @@ from mediamill.libraries.assets import (
     retry_failed,
     show_asset,
 )
+from mediamill.libraries.browse import list_names, list_stretch
 from mediamill.libraries.cursors import BadCursorError, write_path
 from mediamill.libraries.model import UnknownAssetError, UnknownLibraryError, output_folder
 from mediamill.libraries.store import queries
@@ -344,3 +345,77 @@ async def _check_plan(connection: Connection, name: str, types: list[str], statu
     assert "assets_newest" in text, text
     touched = sum(int(word) for word in text.split("Buffers: shared hit=")[1].split()[:1])
     assert touched < 600, text
+
+
+@pytest.mark.spec("L2")
+async def test_what_is_told_of_an_asset_has_addresses_names_and_its_job_and_nothing_for_machines(
+    ground: Ground,
+) -> None:
+    await ground.library(images=2)
+    await ground.run("update assets set rel_path = 'a/b/' || id || '.jpg'")
+    fresh = await ask(ground, show_asset, 1)
+    assert (fresh["path"], fresh["name"]) == ("a/b/1.jpg", "1.jpg")
+    assert [fresh[f"{name}_url"] for name in ("thumbnail", "preview", "clip")] == [None] * 3
+    assert (fresh["tags"], fresh["facts"], fresh["job"], fresh["frames"]) == ([], {}, None, [])
+    await ground.feed()
+    jobs = {job.subject_id: job for job in await ground.claim(pool=IMAGES, amount=2)}
+    job = jobs["1"]
+    running = await ask(ground, show_asset, 1)
+    assert {name: running["job"][name] for name in ("id", "kind", "state", "attempts")} == {
+        "id": job.id,
+        "kind": "library.image",
+        "state": "running",
+        "attempts": 1,
+    }
+    assert set(running["job"]) == {
+        *("id", "kind", "state", "step", "percent", "attempts", "max_attempts", "worker_name", "error")
+    }
+    await ground.play_image(job)
+    done = await ask(ground, show_asset, 1)
+    files = f"/api/assets/1/files/{done['output']}"
+    assert done["thumbnail_url"] == f"{files}/thumbnail.jpg"
+    assert (done["preview_url"], done["clip_url"]) == (f"{files}/preview.webp", None)
+    page = await ask(ground, list_assets, "photos")
+    hidden = {"video_preview_path", "library", "job_id", "tags", "facts", "job_kind", "job_state", "step"}
+    for told in (done, *page["assets"]):
+        assert not (hidden - {"tags", "facts"}) & set(told)
+    assert not {"tags", "facts"} & set(page["assets"][0])
+
+
+async def test_refusals_have_their_codes_and_say_what_there_is(ground: Ground) -> None:
+    await ground.library(images=1)
+    with pytest.raises(BadListError, match="'audio' is none of image, video") as bad:
+        await ask(ground, list_assets, "photos", type="audio")
+    with pytest.raises(NothingToRetryError, match="asset 1 is pending") as nothing:
+        await ask(ground, retry_asset, 1)
+    with pytest.raises(NoSuchAssetFileError) as no_file:
+        await ask(ground, asset_file, 1, "1-1", "passwords.txt")
+    with pytest.raises(UnknownAssetError, match="there is no asset 9") as unknown:
+        await ask(ground, asset_source, 9)
+    with pytest.raises(UnknownLibraryError) as no_library:
+        await ask(ground, list_assets, "nothing")
+    codes = [refused.value.code for refused in (bad, nothing, no_file, unknown, no_library)]
+    assert codes == ["bad_list", "nothing_to_retry", "no_such_file", "unknown_asset", "unknown_library"]
+    assert await ask(ground, asset_file, 1, "1-1", "preview.webp") == PurePosixPath(
+        "libraries/001/1-1-1/preview.webp"
+    )
+
+
+@pytest.mark.spec("L19")
+async def test_a_hundred_are_on_a_page_and_a_stretch_goes_on_from_any_place(ground: Ground) -> None:
+    await ground.library(images=101)
+    await ground.run(SPREAD)
+    page = await ask(ground, list_assets, "photos")
+    assert [asset["id"] for asset in page["assets"]] == list(range(101, 1, -1))
+    stretch = await ask(ground, list_stretch, "photos")
+    assert [asset["id"] for asset in stretch["assets"]] == list(range(101, 1, -1))
+    assert stretch["more"] is True
+    rest = await ask(ground, list_stretch, "photos", after=stretch["last"])
+    assert ([asset["id"] for asset in rest["assets"]], rest["more"]) == ([1], False)
+    some = await ask(ground, list_stretch, "photos", skip=99, amount=2)
+    assert ([asset["id"] for asset in some["assets"]], some["more"]) == ([2, 1], False)
+    month = await ask(ground, list_stretch, "photos", month="2024-02")
+    assert [asset["id"] for asset in month["assets"]] == [5, 4]
+    nothing = await ask(ground, list_stretch, "photos", types=["video"])
+    assert nothing == {"assets": [], "last": None, "more": False}
+    assert await ask(ground, list_names) == [{"slug": "photos", "name": "Photos"}]

@@ -136,3 +136,27 @@ async def test_counts_go_with_their_library(ground: Ground) -> None:
     await empty_trash(ground.database)
     assert await ground.one("select count(*) from libraries") == 0
     assert await kept(ground) == 0
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize(("assets", "old_after"), [(0, 5), (200_000, 15)])
+async def test_counts_may_be_the_older_the_more_there_is_to_count(
+    ground: Ground, assets: int, old_after: int
+) -> None:
+    await photos(ground)
+    for seconds, is_old in ((old_after - 2, False), (old_after + 0.5, True)):
+        await ground.run("delete from library_counts")
+        await months(ground)
+        await ground.run("update library_counts set assets = $1", assets)
+        await ground.run(OLDER, seconds)
+        assert await recount_old(ground.database) == int(is_old), seconds
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_even_if_nothing_moves_counts_are_made_anew_after_an_hour(ground: Ground) -> None:
+    await photos(ground)
+    await ground.run("update assets set status = 'completed'")
+    await months(ground)
+    for seconds, recounted in ((3_590, 0), (15, 1), (10, 0)):
+        await ground.run(OLDER, seconds)
+        assert await recount_old(ground.database) == recounted

@@ -8,7 +8,9 @@ import pytest
 
 from mediamill.engine.model import failure_of
 from mediamill.engine.settle import Fate, fail_job
+from mediamill.libraries.jobs import give_up, library_kinds, note_retry, take_back
 from mediamill.libraries.look import show_library
+from mediamill.settings import Settings
 from mediamill.staging.inputs import RootAwayError
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
 from tests.libraries.tagged import asset, proxied
@@ -156,3 +158,43 @@ async def test_a_tagger_that_is_stopped_counts_nothing(ground: Ground) -> None:
     found = await asset(ground)
     assert (found["status"], found["retry_count"], found["job_id"]) == ("analyzing", 0, job.id)
     assert len(await ground.claim("b", pool=TAGS)) == 1
+
+
+def test_every_kind_of_job_is_local_and_goes_back_where_it_came_from() -> None:
+    kinds = {kind.name: kind for kind in library_kinds(Settings())}
+    assert set(kinds) == {"library.image", "library.video", "library.tag"}
+    for kind in kinds.values():
+        assert kind.local
+        assert kind.description
+        assert kind.on_completed is not None
+        assert (kind.on_failed, kind.on_released, kind.on_requeued) == (give_up, note_retry, take_back)
+        assert kind.requeue_fix == "`mediamill asset retry` lets a failed asset wait for a new job"
+    tells = {name for name, kind in kinds.items() if kind.on_progress is not None}
+    assert tells == {"library.video", "library.tag"}
+    assert [name for name, kind in kinds.items() if kind.keeps_files] == ["library.video"]
+    assert [name for name, kind in kinds.items() if kind.on_claimed is not None] == ["library.video"]
+
+
+@pytest.mark.spec("L4")
+async def test_an_image_is_kept_with_what_makes_sense_of_its_result(ground: Ground) -> None:
+    await ground.library(images=6)
+    await ground.feed()
+    jobs = sorted(await ground.claim(pool=IMAGES, amount=6), key=lambda job: str(job.subject_id))
+    odd: list[dict[str, Any]] = [
+        {"width": 1, "height": 9_999_999, "facts": {"camera": "x"}, "taken_at": "2024-05-31T12:00:00+02:00"},
+        {"width": 0, "height": 10_000_000, "facts": None, "taken_at": "yesterday"},
+        {"width": "640", "height": None},
+        {"digest": "AB" * 32},
+        {"digest": None},
+        {"files": {"preview.webp": {"path": "libraries/001/1-1-1/preview.webp"}}},
+    ]
+    for job, more in zip(jobs, odd, strict=True):
+        await ground.finish(job, await ground.write_image(job) | more)
+    columns = "id, status, width, height, facts, shown_at = '2024-05-31 10:00Z', retry_count"
+    sql = f"select array_agg(({columns})::text order by id) from assets"
+    assert await ground.one(sql) == [
+        '(1,proxied,1,9999999,"{""camera"": ""x""}",t,0)',
+        "(2,proxied,,,{},f,0)",
+        "(3,proxied,,,{},f,0)",
+        *(f"({id_},pending,,,,f,1)" for id_ in (4, 5, 6)),
+    ]

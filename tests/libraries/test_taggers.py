@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from mediamill.libraries.taggers import read_taggers
+from mediamill.libraries.taggers import Taggers, known_of, read_taggers
 from mediamill.processors.models.names import look_name, text_name, vision_name
+from mediamill.settings import Settings
 from tests.libraries.played import TAGS, VIDEOS, Ground, ground
 
 __all__ = ["ground"]
@@ -58,3 +60,31 @@ async def test_sampled_frames_are_looked_at_one_by_one(ground: Ground) -> None:
     row = "select (description, tags_model_id is not null)::text from video_frames"
     assert await ground.one(row) == '("a harbour",t)'
     assert await ground.one("select status from assets") == "completed"
+
+
+@pytest.mark.parametrize(
+    ("seen_by", "wants"),
+    [
+        ((1, 2, 3), ["meaning", "look"]),
+        ((1, 9, 3), ["meaning"]),
+        ((1, 2, None), ["look"]),
+        ((1, None, 9), ["meaning", "look"]),
+        ((9, 2, 3), None),
+        ((None, None, None), None),
+    ],
+)
+def test_what_the_tagger_has_seen_already_wants_vectors_only(
+    seen_by: tuple[int | None, ...], wants: list[str] | None
+) -> None:
+    settings = Settings()
+    taggers = Taggers((1, vision_name(settings)), (2, text_name(settings)), (3, look_name(settings)))
+    tags = json.dumps([{"label": "boat", "score": 1}])
+    row: Any = dict(zip(("tags_model_id", "text_model_id", "look_model_id"), seen_by, strict=True))
+    row |= {"tags": tags, "description": "a harbour", "words": "MS Anna"}
+    known = known_of(row, taggers)
+    assert known.get("wants") == wants
+    if wants is not None:
+        assert all(word in known["known"] for word in ("a harbour", "boat", "MS Anna"))
+        assert "a harbour" in known_of(row | {"tags": None}, taggers)["known"]
+    else:
+        assert known == {}

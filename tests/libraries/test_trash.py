@@ -61,11 +61,13 @@ async def test_one_that_was_paused_comes_back_paused(ground: Ground) -> None:
 @pytest.mark.spec("L14")
 async def test_what_is_or_is_not_in_the_trash_is_said(ground: Ground) -> None:
     await ground.library()
-    with pytest.raises(NotInTrashError):
+    with pytest.raises(NotInTrashError) as not_there:
         await ground.restore()
+    assert not_there.value.code == "not_in_trash"
     await ground.remove()
     with pytest.raises(InTrashError) as refused:
         await ground.remove()
+    assert refused.value.code == "in_trash"
     assert refused.value.fix is not None
     assert "library restore photos" in refused.value.fix
     assert "trash empty photos" in refused.value.fix

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mediamill.libraries.walk import PATH_BYTES, Listing, identify, key_of, kind_of, walk
+from mediamill.libraries.walk import PATH_BYTES, Listing, identify, is_inside, key_of, kind_of, walk
 from mediamill.staging.file_names import to_text
 from tests.libraries.scan_ground import ODD_NAMES
 
@@ -227,3 +227,54 @@ def test_no_file_is_opened_and_no_time_is_moved(tmp_path: Path) -> None:
     times = [(one.st_atime_ns, one.st_mtime_ns, one.st_ctime_ns) for one in before]
     after = [path.lstat() for path in everything]
     assert [(one.st_atime_ns, one.st_mtime_ns, one.st_ctime_ns) for one in after] == times
+
+
+IMAGES = (
+    "jpg jpeg jpe jfif png gif webp tif tiff bmp heic heif hif avif jxl jp2 psd dng cr2 cr3 crw nef nrw arw srf sr2 "
+    "raf orf rw2 pef srw 3fr fff iiq rwl x3f erf mrw dcr kdc mef mos"
+)
+VIDEOS = "mp4 m4v mov qt mkv webm avi mpg mpeg mpe m2v vob mts m2ts ts 3gp 3g2 wmv asf flv f4v ogv mxf"
+
+
+def test_images_and_videos_are_known_by_their_endings_however_they_are_spelled() -> None:
+    for kind, endings in (("image", IMAGES), ("video", VIDEOS)):
+        for ending in endings.split():
+            for name in (ending, ending.upper(), ending.title()):
+                assert kind_of(f"a.b.{name}") == kind, name
+    for name in ("a", "a.txt", "jpg", "a.jpg.txt", "a.", ".", ""):
+        assert kind_of(name) is None
+
+
+@pytest.mark.spec("L3")
+def test_what_boxes_and_systems_keep_beside_ones_files_is_left_out(tmp_path: Path) -> None:
+    junk = [
+        *("@eaDir", "@tmp", "@sharebin", "@Recycle", "@Recently-Snapshot", "#recycle", "#snapshot"),
+        *("lost+found", "$RECYCLE.BIN", "RECYCLER", "System Volume Information", ".hidden"),
+    ]
+    make(tmp_path, *(f"{name}/a.jpg" for name in (*junk, "tmp", "recycle")))
+    assert paths_of(tmp_path) == ["", "recycle", "tmp"]
+
+
+def test_numbers_that_no_database_takes_are_made_to_fit_and_stay_different() -> None:
+    listing = Listing("")
+    largest = 2**63 - 1
+    listing.pack([("b", 2**70, largest, 2**64 - 1), ("a", -(2**70), 0, 2**63)])
+    assert listing.files == [("a", -largest, 0, -(2**63)), ("b", largest, largest, -1)]
+    assert (listing.count, len(listing.digest), listing.is_empty) == (2, 16, False)
+    nothing = Listing("")
+    nothing.pack([])
+    assert (nothing.files, nothing.count, nothing.digest, nothing.is_empty) == ([], 0, b"", True)
+    assert not Listing("", folders=["a"]).is_empty
+
+
+def test_a_folder_is_inside_another_by_whatever_name(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    folder = identify(str(tmp_path / "a"))
+    assert folder == ((tmp_path / "a").stat().st_dev, (tmp_path / "a").stat().st_ino)
+    for inside in ("a", "a/b", "link", "link/b", "a/not there"):
+        assert is_inside(str(tmp_path / inside), folder), inside
+    for outside in ("", "c", "a/.."):
+        assert not is_inside(str(tmp_path / outside), folder), outside
+    assert identify(str(tmp_path / "not there")) is None
+    assert not is_inside(str(tmp_path), None)
