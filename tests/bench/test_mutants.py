@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.mutants.__main__ import interval
+from bench.mutants.__main__ import choose_tests, interval
+from bench.mutants.lab import Passed
 from bench.mutants.mutate import mutants_of
 
 MODULE = '''"""Prices."""
@@ -125,3 +126,19 @@ def test_mutants_that_a_test_notices_are_killed_and_the_others_survive(shop: Pat
 def test_a_sample_says_how_sure_it_is() -> None:
     low, high = interval(85, 100)
     assert (round(low, 2), round(high, 2)) == (0.77, 0.91)
+
+
+def test_a_table_is_tried_with_the_very_quick_tests_of_its_room(shop: Path) -> None:
+    """They may only look at it, and so run no line that names it."""
+    passed = {
+        "tests/code/test_other.py::test_looks": Passed(0.01, {}),
+        "tests/code/test_other.py::test_works": Passed(3.0, {}),
+        "tests/code/test_shop.py::test_works": Passed(2.0, {}),
+        "tests/else/test_looks.py::test_looks": Passed(0.01, {}),
+    }
+    chosen = {
+        mutant.old: list(choose_tests(mutant, passed, shop / "code"))
+        for mutant in mutants_of(shop / "code" / "shop.py", shop)
+    }
+    assert chosen["50"] == ["tests/code/test_shop.py::test_works", "tests/code/test_other.py::test_looks"]
+    assert set(chosen["kept.append(total)"]) == {name for name in passed if name.startswith("tests/code/")}

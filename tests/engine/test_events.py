@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mediamill.db.connection import Connection
@@ -103,3 +105,25 @@ async def test_a_rollback_of_a_settle_takes_its_event_with_it(bench: Bench) -> N
     await bench.enqueue("test.subject", subject_id="s", payload={"refuse": "completed"})
     await bench.finish(*await bench.claim())
     assert await bench.one("select count(*) from events where topic = 'job.completed'") == 0
+
+
+def test_what_was_skipped_is_asked_for_again_for_a_minute_and_no_more_than_a_thousand_of_it() -> None:
+    reader = EventReader(10)
+    reader.note([12, 11, 15, 9])
+    assert (reader.after, set(reader.gaps)) == (15, {13, 14})
+    assert max(reader.gaps.values()) == pytest.approx(time.monotonic(), abs=60)
+    reader.note([5_000])
+    assert (reader.after, set(reader.gaps)) == (5_000, {13, 14, *range(4_000, 5_000)})
+    now = time.monotonic()
+    reader.gaps = {13: now - 60.5, 14: now - 30}
+    reader._forget_old_gaps()
+    assert set(reader.gaps) == {14}
+
+
+async def test_events_are_read_five_hundred_at_a_time(bench: Bench) -> None:
+    await bench.run(
+        "insert into events (topic, subject, data) select 'a', 's', '{\"name\": 1}' from generate_series(1, 502)"
+    )
+    reader = EventReader(0)
+    async with bench.database.connection() as connection:
+        assert [len(await reader.read(connection)) for _ in range(3)] == [500, 2, 0]

@@ -124,3 +124,22 @@ async def test_flight_logs_are_forgotten_by_number_and_by_age(bench: Bench) -> N
     async with bench.database.transaction() as connection:
         await forget_old(connection, bench.engine)
     assert await names(bench) == [NAME.format(1, 0)]
+
+
+def test_the_number_of_a_worker_is_one_that_the_database_can_have() -> None:
+    assert flight_dumps.worker_of_name("2147483647_20261115T221730.210895Z.log") == 2**31 - 1
+    with pytest.raises(DumpInvalidError, match="no such worker"):
+        flight_dumps.worker_of_name("2147483648_20261115T221730.210895Z.log")
+
+
+def test_a_flight_log_is_read_in_pieces_of_a_quarter_of_a_megabyte() -> None:
+    pieces = [len(piece) for piece in unpack(pack(bytes(600_000)))]
+    assert pieces == [262_144, 262_144, 75_712]
+    assert (MOST_PACKED_BYTES, flight_dumps.MOST_TEXT_BYTES) == (1_400_000, 128 * 1024**2)
+
+
+async def test_those_that_are_missing_are_named(bench: Bench) -> None:
+    await keep(bench, 1, 1)
+    async with bench.database.connection() as connection:
+        given = [NAME.format(1, 1), NAME.format(1, 2)]
+        assert await flight_dumps.missing_dumps(connection, given) == given[1:]

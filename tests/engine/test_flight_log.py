@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mediamill.engine import flight_log
-from mediamill.engine.flight_log import ENTRIES, FlightLog, dump_on_crash, install, uninstall
+from mediamill.engine.flight_log import ENTRIES, Entry, FlightLog, dump_on_crash, install, uninstall
 
 log = logging.getLogger("mediamill.test_flight_log")
 
@@ -270,3 +270,139 @@ def test_a_folder_of_dumps_is_kept_small_by_number_and_by_age(tmp_path: Path) ->
     os.utime(old, (0, 0))
     paths = [flight.dump(tmp_path, 1), flight.dump(tmp_path, 2)]
     assert set((tmp_path / "logs" / "forensics").iterdir()) == {written[2], *paths}
+
+
+def entry(message: str, args: object = None, traceback: str | None = None) -> str:
+    return Entry(0.25, logging.INFO, "mediamill.x", "MainThread", message, args, traceback).in_words()
+
+
+def test_an_entry_in_words_is_a_line_with_its_traceback_below() -> None:
+    head = "1970-01-01T00:00:00.250000+00:00 INFO     MainThread mediamill.x: "
+    assert entry("100 %") == f"{head}100 %\n"
+    assert entry("%s of %d", ("a", 7)) == f"{head}a of 7\n"
+    assert entry("%d", ("a",)) == f"{head}%d ('a',)\n"
+    assert entry("%(a)s", {"b": 1}) == f"{head}%(a)s {{'b': 1}}\n"
+    assert entry("it broke", None, "Traceback\n  here\n\n") == f"{head}it broke\nTraceback\n  here\n"
+
+
+def test_a_text_of_ten_thousand_characters_is_kept_and_a_longer_one_keeps_head_and_tail(
+    alone: tuple[FlightLog, logging.Logger],
+) -> None:
+    flight, log = alone
+    fits, long = "x" * 10_000, "a" * 5_001 + "b" * 5_000
+    cut = "a" * 5_000 + " … " + "b" * 5_000
+    for text in (fits, long):
+        log.debug(text)
+        log.debug("%s", text)
+    log.debug("", stack_info=True, exc_info=(ValueError, ValueError(long), None))
+    kept = flight.entries()
+    assert [(one.message, one.args) for one in kept[:4]] == [
+        (fits, None if kept[0].args is None else ()),
+        ("%s", (fits,)),
+        (cut, None),
+        (cut, None),
+    ]
+    assert len(kept[4].traceback or "") == len(cut)
+    log.debug("%s %s %s %s %s", "a", 1, 1.5, True, None)
+    assert flight.entries()[5].args == ("a", 1, 1.5, True, None)
+
+
+def test_a_traceback_that_was_put_into_words_before_is_not_put_into_words_again(
+    alone: tuple[FlightLog, logging.Logger],
+) -> None:
+    flight, log = alone
+    record = log.makeRecord("x", logging.ERROR, "", 0, "m", (), (ValueError, ValueError("new"), None))
+    record.exc_text = "the words of before"
+    log.handle(record)
+    assert flight.entries()[0].traceback == "the words of before"
+    record.stack_info = "the stack"
+    log.handle(record)
+    assert flight.entries()[1].traceback == "the words of before\nthe stack"
+
+
+def test_a_fault_that_repeats_itself_is_dumped_once_a_minute_and_somebody_is_told(
+    alone: tuple[FlightLog, logging.Logger], tmp_path: Path
+) -> None:
+    told: list[Path] = []
+    crash = flight_log._CrashDump(alone[0], tmp_path, 7, told.append)
+    crash.note(KeyboardInterrupt(), "the main thread")
+    assert (told, alone[0].entries()) == ([], [])
+    for _ in range(2):
+        crash.note(RuntimeError("no"), "the main thread")
+    assert len(told) == 1
+    assert crash.last is not None
+    crash.last -= 60
+    crash.note(None, "the event loop")
+    assert told == sorted((tmp_path / "logs" / "forensics").iterdir())
+    assert len(told) == 2
+    kept = alone[0].entries()
+    assert [(one.level, one.args, one.traceback is None) for one in kept] == [
+        (logging.CRITICAL, ("the main thread",), False),
+        (logging.CRITICAL, ("the main thread",), False),
+        (logging.CRITICAL, ("the event loop",), True),
+    ]
+    (tmp_path / "a file").touch()
+    refused = flight_log._CrashDump(alone[0], tmp_path / "a file", 7, told.append)
+    refused.note(RuntimeError("no"), "x")
+    assert len(told) == 2, "nothing was written"
+
+
+@pytest.mark.usefixtures("_same_hooks_afterwards")
+def test_a_crash_of_any_thread_is_dumped_and_shown_as_before(tmp_path: Path) -> None:
+    shown: list[object] = []
+    sys.excepthook = lambda *what: shown.append(what[1])
+    threading.excepthook = lambda what: shown.append(what.exc_value)
+    flight, told, error = FlightLog(), list[Path](), RuntimeError("no")
+    dump_on_crash(flight, tmp_path, 7, told=told.append)
+    sys.excepthook(RuntimeError, error, None)
+    threading.excepthook(threading.ExceptHookArgs((RuntimeError, error, None, threading.current_thread())))
+    threading.excepthook(threading.ExceptHookArgs((RuntimeError, error, None, None)))
+    assert shown == [error] * 3
+    name = threading.current_thread().name
+    assert [one.args for one in flight.entries()] == [
+        ("the main thread",),
+        (f"thread {name}",),
+        ("thread ?",),
+    ]
+    assert len(told) == 1
+
+
+async def test_a_crash_in_the_event_loop_is_shown_by_whoever_did_so_before(tmp_path: Path) -> None:
+    loop, flight, shown = asyncio.get_running_loop(), FlightLog(), list[object]()
+    loop.set_exception_handler(lambda _loop, context: shown.append(context["message"]))
+    flight_log._watch_loop(loop, flight_log._CrashDump(flight, tmp_path, 7))
+    loop.call_exception_handler({"message": "a task failed", "exception": RuntimeError("no")})
+    loop.set_exception_handler(None)
+    assert shown == ["a task failed"]
+    assert [one.args for one in flight.entries()] == [("the event loop: a task failed",)]
+
+
+def test_what_is_installed_hears_four_loggers_and_uninstalling_leaves_them_as_before() -> None:
+    loggers = [logging.getLogger(name) for name in ("mediamill", "asyncio", "uvicorn", "opentelemetry")]
+    uninstall()
+    before = [(list(logger.handlers), logger.propagate) for logger in loggers]
+    flight = install()
+    for logger in loggers:
+        _, shown = (flight_handler, console) = logger.handlers[-2:]
+        assert flight_handler is flight
+        assert (shown.level, console.level, logger.propagate) == (logging.INFO, logging.INFO, False)
+    assert loggers[0].level == logging.DEBUG
+    assert flight.level == logging.DEBUG
+    uninstall()
+    uninstall()
+    assert [(list(logger.handlers), logger.propagate) for logger in loggers] == before
+    assert loggers[0].level == logging.NOTSET
+
+
+def test_dumps_are_kept_for_thirty_days_fifty_at_most_and_the_latest_come_first(tmp_path: Path) -> None:
+    flight = FlightLog()
+    assert (flight.most, flight.keep_days) == (50, 30)
+    folder = flight_log.forensics(tmp_path)
+    assert flight_log.latest_dumps(folder) == []
+    first = flight.dump(tmp_path, "../a worker")
+    second = flight.dump(tmp_path, 1)
+    assert first is not None
+    assert second is not None
+    (folder / "other.txt").touch()
+    assert first.name.startswith(".._a_worker_")
+    assert flight_log.latest_dumps(folder) == [second, first]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -13,8 +15,13 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.model import NewJob
 from mediamill.staging import failed_folder, staging_folder
+from mediamill.staging import sweep as sweep_file
+from mediamill.staging.give_up import delete_unused
 from mediamill.staging.inputs import end_input
-from mediamill.staging.sweep import sweep_failed, sweep_staging
+from mediamill.staging.sweep import sweep_failed, sweep_staging, sweep_staging_forever
+from mediamill.storage.choose import storage_at
+from mediamill.storage.deletions import hold_deletions
+from tests.conftest import wait_until
 
 FOUR_HOURS = 4 * 3600
 
@@ -83,3 +90,59 @@ async def test_a_file_that_is_put_aside_is_kept_from_then_on(database: Database,
     aside = failed_folder(tmp_path) / "g-1"
     assert not staged.exists()
     assert time.time() - aside.stat().st_mtime < 60
+
+
+async def test_the_janitor_sweeps_every_folder_and_outlives_a_database_that_refuses(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def run(sql: str) -> None:
+        async with database.connection() as connection:
+            await connection.execute(sql)
+
+    async def failed() -> bool:
+        return "the sweep of staged files failed" in caplog.text
+
+    await run("alter table dead_jobs rename to hidden")
+    places = [tmp_path / name for name in ("derivatives/001/1-1", "kept/001/1")]
+    for place in places:
+        place.mkdir(parents=True)
+        os.utime(place, (0, 0))
+    staged = _stage(tmp_path, "old", 90)
+    young = _stage(tmp_path, "young", 30)
+    aside = _stage(tmp_path, "aside", 40)
+    failed_folder(tmp_path).mkdir()
+    aside = aside.rename(failed_folder(tmp_path) / "aside")
+    task = asyncio.create_task(
+        sweep_staging_forever(database, tmp_path, keep_seconds=60, failed_keep_seconds=35, every_seconds=0.01)
+    )
+    await wait_until(failed)
+    assert staged.exists()
+    await run("alter table hidden rename to dead_jobs")
+
+    async def swept() -> bool:
+        return not any(path.exists() for path in (staged, aside, *places))
+
+    await wait_until(swept)
+    assert not task.done()
+    assert young.exists()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_many_files_are_deleted_batch_by_batch_and_none_while_deletions_wait(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_file, "BATCH", 2)
+    paths = [_stage(tmp_path, f"g{number}", 90) for number in range(5)]
+    with hold_deletions(tmp_path):
+        assert await sweep_staging(database, tmp_path, 60) == 0
+    assert await sweep_staging(database, tmp_path, 60) == 5
+    assert not any(path.exists() for path in paths)
+    folder = tmp_path / "pending_media" / "a folder"
+    folder.mkdir()
+    there = _stage(tmp_path, "there", 0)
+    gone = tmp_path / "pending_media" / "gone"
+    assert await delete_unused(database, storage_at(tmp_path), [gone, folder, there]) == 1
+    assert (folder.exists(), there.exists()) == (True, False)
