@@ -324,3 +324,12 @@ def test_help_comes_quickly() -> None:
     assert {"mediamill", "typer"} <= imported
     slow = {"alembic", "asyncpg", "av", "cv2", "fastapi", "httpx", "numpy", "onnxruntime", "PIL", "pydantic"}
     assert imported & {*slow, "sqlalchemy", "uvicorn"} == set()
+
+
+def test_a_command_that_needs_no_media_loads_no_decoders() -> None:
+    """Every command on the database, and every server and worker, begins with this."""
+    code = "import sys, mediamill.app; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imported = set(told.stdout.split())
+    assert "mediamill.app" in imported
+    assert imported & {"av", "cv2", "faster_whisper", "onnxruntime", "PIL", "pypdfium2", "pyvips"} == set()
