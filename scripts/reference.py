@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -166,25 +167,24 @@ def _route(name: str, access: Access) -> str:
     return f"| {method} | `{path}` | {who}{limited} | {noted} |"
 
 
-def _api_pages() -> dict[str, Callable[[], str]]:
+@cache
+def all_pages() -> dict[str, Callable[[], str]]:
+    """What writes each page, by its name. Those of the API need its whole document, which takes a while to build."""
     sys.path.append(str(ROOT))  # as a script, this file sees only its neighbours
     from scripts.reference_api import api_pages
 
-    return api_pages(MADE)
-
-
-PAGES = {
-    "settings.md": write_settings,
-    "commands.md": write_commands,
-    "kinds.md": write_kinds,
-    "routes.md": write_routes,
-    **_api_pages(),
-}
+    return {
+        "settings.md": write_settings,
+        "commands.md": write_commands,
+        "kinds.md": write_kinds,
+        "routes.md": write_routes,
+        **api_pages(MADE),
+    }
 
 
 def left_over() -> list[Path]:
     """Pages that nothing writes any more."""
-    return [path for path in FOLDER.rglob("*.md") if str(path.relative_to(FOLDER)) not in PAGES]
+    return [path for path in FOLDER.rglob("*.md") if str(path.relative_to(FOLDER)) not in all_pages()]
 
 
 def main() -> int:
@@ -194,7 +194,7 @@ def main() -> int:
     check = parser.parse_args().check
     FOLDER.mkdir(parents=True, exist_ok=True)
     stale = []
-    for name, write in PAGES.items():
+    for name, write in all_pages().items():
         path, text = FOLDER / name, write()
         if not path.exists() or path.read_text() != text:
             stale.append(name)

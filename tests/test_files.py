@@ -78,11 +78,11 @@ async def test_an_open_data_folder_is_closed_at_the_next_start_and_said_so(mill:
     data.mkdir()
     data.chmod(0o755)
     assert may_enter(data)
-    up = await mill.started("up")
+    up = await mill.started("up", "--workers", 0)
     assert f"{data} was open to other users (mode 0755); its mode is now 0700" in up.said
     assert not may_enter(data)
     up.kill()
-    again = await mill.started("up")
+    again = await mill.started("up", "--workers", 0)
     assert "was open to other users" not in again.said
 
 

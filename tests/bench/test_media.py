@@ -20,7 +20,7 @@ TINY = Sizes(
     processors=("sticker",),
     jobs=3,
     large_bytes=4_000_000,
-    megapixels=16,
+    megapixels=4,
 )
 
 

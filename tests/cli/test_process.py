@@ -25,7 +25,7 @@ from mediamill.cli.faults import FREE_SPACE, explain
 from mediamill.db.connection import Database
 from mediamill.db.embedded import postmaster_pid
 from mediamill.engine.workers import tell_worker
-from tests.cli.conftest import Said, finish_process, run_process, start_process
+from tests.cli.conftest import Mediamill, Said, finish_process, run_process, start_process
 from tests.conftest import wait_until
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
@@ -64,27 +64,29 @@ async def test_jobs_are_added_listed_and_thrown_away_by_the_command(url: str) ->
 
 
 @pytest.mark.spec("E22")
-async def test_a_worker_runs_jobs_obeys_pause_and_shutdown_and_jobs_are_waited_for(url: str) -> None:
+async def test_a_worker_runs_jobs_obeys_pause_and_shutdown_and_jobs_are_waited_for(
+    url: str, mediamill: Mediamill
+) -> None:
     with running("worker", "--name", "w1") as worker:
-        done = await _process("jobs", "add", "scripted.inline", "--wait", "--json")
+        done = await mediamill("jobs", "add", "scripted.inline", "--wait", "--json")
         assert done.json == {"ids": [1], "states": {"1": "finished"}}
-        failed = await _process("jobs", "add", "scripted.inline", '{"do": "raise_permanent"}', "--wait")
+        failed = await mediamill("jobs", "add", "scripted.inline", '{"do": "raise_permanent"}', "--wait")
         assert failed.code == 1
         assert "1 job dead" in failed.out
-        assert (await _process("jobs", "watch", 1)).code == 0
-        followed = await _process("jobs", "watch", 2, "--json")
+        assert (await mediamill("jobs", "watch", 1)).code == 0
+        followed = await mediamill("jobs", "watch", 2, "--json")
         assert followed.code == 1
         assert json.loads(followed.out.splitlines()[-1])["data"]["state"] == "dead"
 
         async def state() -> str:
-            return str((await _process("workers", "list", "--json")).json[0]["state"])
+            return str((await mediamill("workers", "list", "--json")).json[0]["state"])
 
         async def paused() -> bool:
             return await state() == "paused"
 
-        await _process("workers", "pause", "w1")
+        await mediamill("workers", "pause", "w1")
         await wait_until(paused)
-        await _process("workers", "shutdown", "w1")
+        await mediamill("workers", "shutdown", "w1")
         assert (await asyncio.to_thread(finish_process, worker)).code == 0
         assert await state() == "offline"
 
@@ -96,9 +98,11 @@ async def listens(database: Database) -> bool:
         return bool(await connection.fetchval(sql))
 
 
-async def test_watching_one_job_tells_its_progress_and_its_end(url: str, database: Database) -> None:
+async def test_watching_one_job_tells_its_progress_and_its_end(
+    url: str, database: Database, mediamill: Mediamill
+) -> None:
     payload = '{"do": "report", "times": 5, "seconds": 0.2}'
-    await _process("jobs", "add", "scripted.inline", payload)
+    await mediamill("jobs", "add", "scripted.inline", payload)
     with running("jobs", "watch", 1, "--json") as watching:
         await wait_until(lambda: listens(database))
         with running("worker"):
@@ -165,9 +169,12 @@ async def test_without_a_server_the_embedded_one_is_started_for_the_moment(tmp_p
 
 
 @pytest.mark.parametrize("words", [("--json",), ()], ids=["json", "table"])
-async def test_a_reader_that_leaves_early_ends_the_command_quietly(url: str, words: tuple[str, ...]) -> None:
-    await _process("jobs", "add", "scripted.inline", "--count", 5000)
-    with running("jobs", "list", "--limit", 5000, *words) as process:
+async def test_a_reader_that_leaves_early_ends_the_command_quietly(
+    url: str, mediamill: Mediamill, words: tuple[str, ...]
+) -> None:
+    """There is more to say than fits into a pipe."""
+    await mediamill("jobs", "add", "scripted.inline", "--count", 2000)
+    with running("jobs", "list", "--limit", 2000, *words) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
@@ -317,3 +324,12 @@ def test_help_comes_quickly() -> None:
     assert {"mediamill", "typer"} <= imported
     slow = {"alembic", "asyncpg", "av", "cv2", "fastapi", "httpx", "numpy", "onnxruntime", "PIL", "pydantic"}
     assert imported & {*slow, "sqlalchemy", "uvicorn"} == set()
+
+
+def test_a_command_that_needs_no_media_loads_no_decoders() -> None:
+    """Every command on the database, and every server and worker, begins with this."""
+    code = "import sys, mediamill.app; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imported = set(told.stdout.split())
+    assert "mediamill.app" in imported
+    assert imported & {"av", "cv2", "faster_whisper", "onnxruntime", "PIL", "pypdfium2", "pyvips"} == set()

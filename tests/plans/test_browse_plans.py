@@ -15,14 +15,14 @@ FILL = (
     "insert into jobs (kind, pool, owner, state, priority, payload, max_attempts, run_after, lease_expires_at) "
     "select 'test.plain', 'default', 'owner ' || n % 1000, case when n <= 300 then "
     "(array['running', 'scheduled', 'held', 'completed'])[1 + n % 4] else 'queued' end, 1, '{}', 3, now(), now() "
-    "from generate_series(1, 200000) n",
+    "from generate_series(1, 80000) n",
     "insert into finished_jobs (id, kind, pool, owner, priority, attempts, created_at) "
-    "select 1000000 + n, 'test.plain', 'default', 'owner ' || n % 1000, 1, 1, now() from generate_series(1, 1000000) n",
+    "select 1000000 + n, 'test.plain', 'default', 'owner ' || n % 1000, 1, 1, now() from generate_series(1, 250000) n",
     "insert into dead_jobs (id, kind, pool, owner, priority, payload, attempts, max_attempts, token, created_at, "
     "reason, error) select 3000000 + n, 'test.plain', 'default', 'owner', 1, '{}', 3, 3, 1, now(), 'permanent', 'no' "
-    "from generate_series(1, 100000) n",
+    "from generate_series(1, 60000) n",
     "insert into events (topic, subject, data) select 'job.progress', n::text, jsonb_build_object('id', n) "
-    "from generate_series(1, 200000) n",
+    "from generate_series(1, 60000) n",
 )
 LOOK = {
     "state": None,
@@ -54,7 +54,7 @@ CASES = [
     Case(store.browse.look_at_jobs, {**LOOK, **HERE, "owner": "owner 7"}, 3 * SPAN, "one owner"),
     Case(
         store.browse.look_at_jobs,
-        {**LOOK, "hot": True, "finished": False, "dead": False, "state": "queued", "before": 150_000},
+        {**LOOK, "hot": True, "finished": False, "dead": False, "state": "queued", "before": 60_000},
         51,
         "queued",
     ),
@@ -65,7 +65,7 @@ CASES = [
     ),
     Case(store.browse.look_at_dead, DEAD, 26, "all"),
     Case(store.browse.look_at_dead, {**DEAD, "reason": "no such"}, SPAN, "a reason that there is not"),
-    Case(store.browse.events_of_job, {"job_id": 199_999, "span": 5_000, "amount": 30}, 5_000),
+    Case(store.browse.events_of_job, {"job_id": 59_999, "span": 5_000, "amount": 30}, 5_000),
     Case(store.browse.latest_events, {"span": 5_000, "amount": 12}, 5_000),
 ]
 

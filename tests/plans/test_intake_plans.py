@@ -10,8 +10,8 @@ from mediamill.intake.store import queries
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("project_files", "analyses", "proposals", "watched_files")
-FILES, PROJECTS, FIELDS = 100_000, 100, 3
-# 100,000 files in 100 projects, every tenth one a twin; three proposals each, those of every second file decided.
+FILES, PROJECTS, FIELDS = 40_000, 100, 3
+# 40,000 files in 100 projects, every tenth one a twin; three proposals each, those of every second file decided.
 FILL = (
     f"""insert into projects (slug, name) select 'p' || n, 'P' from generate_series(1, {PROJECTS}) n""",
     f"""insert into analyses (sha256, catalog, extractor, mime_type, bytes, state, job_id)

@@ -23,9 +23,9 @@ from mediamill.engine.claim import OWNER_WINDOW, connect_for_claims, connect_for
 from tests.conftest import admin_url, clone_template, database_url, drop_database, run_sql
 from tests.plans.measure import Measured, measure
 
-FINISHED = {"little": 1_000, "much": 1_000_000, "sudden": 1_000_000}
+FINISHED = {"little": 1_000, "much": 250_000, "sudden": 250_000}
 # Sudden: as much, but the planner still has the statistics of the empty table.
-WAITING = {"little": 2_000, "much": 200_000, "sudden": 200_000}
+WAITING = {"little": 2_000, "much": 60_000, "sudden": 60_000}
 OWNERS = {"one owner": 1, "1,000 owners": 1_000}
 # What does not grow: jobs that run, leases that are over, scheduled jobs that are due, held jobs of no held owner.
 RUNNING, EXPIRED, DUE, HELD = 200, 80, 600, 40

@@ -15,12 +15,13 @@ from mediamill.search.words import BLOCK, BLOCK_SHIFT, LIBRARY, MODEL, MOST_RANK
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("assets", "video_scenes", "search_entries", "search_vectors", "jobs")
-ROWS, VECTORS, DIMENSIONS, WAITING = 60_000, 10_000, 32, 200
+ROWS, VECTORS, DIMENSIONS, WAITING = 34_000, 10_000, 32, 200
 WORDS = "setweight(to_tsvector('simple', 'common w' || n % 1000 || ' only' || n), 'A')"
 VECTOR = f"""(select ('[' || string_agg((random() - 0.5)::real::text, ',') || ']')::halfvec
     from generate_series(1, {DIMENSIONS}) where n > 0)"""
-# Assets, scenes and entries, 60,000 of each, all with one common word, one among a thousand, and one of their own. One
-# asset in ten is of the second library, one in a thousand of the third. Vectors are of the first assets.
+# Assets, scenes and entries, 34,000 of each (the third block has begun), all with one common word, one among a
+# thousand, and one of their own. One asset in ten is of the second library, one in a thousand of the third. Vectors
+# are of the first assets.
 LIBRARY_OF = "case when n % 1000 = 0 then 3 when n % 10 = 0 then 2 else 1 end"
 FILL = (
     f"""insert into ai_models (name, task, engine, dimensions) values ('eye@1', 'vision', 'local', null),

@@ -14,9 +14,9 @@ EACH = 100  # files of one stream
 FILL = (
     "insert into stored_pieces (name, first, bytes, key, sha256) "
     "select 'videos/' || n / 100 || '/1/' || n % 100, 0, 1, md5(n::text), sha256(n::text::bytea) "
-    "from generate_series(0, 299999) n",
+    "from generate_series(0, 99999) n",
     "insert into stored_garbage (key, at) select 'gone' || n, now() - make_interval(secs => n) "
-    "from generate_series(1, 100000) n",
+    "from generate_series(1, 40000) n",
 )
 STREAM, VIDEO, FILE = "videos/17/1", "videos/17", "videos/17/1/5"
 CASES = [

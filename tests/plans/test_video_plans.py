@@ -12,10 +12,10 @@ from mediamill.videos.upload_store import queries as uploads
 from tests.plans.frame import Case, Plans, check_plan, each, explained
 
 TABLES = ("videos", "video_qualities", "video_files", "jobs", "dead_jobs", "uploads")
-VIDEOS, TRASH, WAITING, SEGMENTS = 100_000, 50, 5_000, 30_000
+VIDEOS, TRASH, WAITING, SEGMENTS = 40_000, 50, 5_000, 30_000
 NEWEST, MIDDLE = UUID(int=VIDEOS), UUID(int=VIDEOS // 2)
 ID = "lpad(to_hex(n), 32, '0')::uuid"
-# 100,000 videos with three qualities each, one of them a day long; 5,000 wait for their job, beside as many jobs of
+# 40,000 videos with three qualities each, one of them a day long; 5,000 wait for their job, beside as many jobs of
 # others; a few are in the trash.
 FILL = (
     f"""insert into videos (id, slug, title, category, source_name, source_bytes, mime_type, state, output, created_at,

@@ -24,10 +24,11 @@ before(async () => {
 
 after(() => story.end());
 
-/** Starts a bridge that dies at the step, lets something happen, and waits for its death. */
-async function dieAt(crashAt, happening) {
+/** Has the bridge die at the step, lets something happen, and waits for its death. */
+async function dieAt(step, happening) {
   number += 1;
-  await story.restart(crashAt);
+  if (!story.bridge.isRunning) await comeBack(); // a test before this one failed
+  await story.crashAt(step);
   await happening();
   assert.equal(await story.bridge.ended(), null, 'killed, not ended');
 }
@@ -48,6 +49,8 @@ async function andThen(id, message = {}) {
   await story.push({ kind: 'text', text: 'after', id: `${id}-after`, ...message });
   await story.mediamill.message(`${id}-after`);
   await story.bridge.empty('one');
+  // Receipted, so the Signal session is on disk, too: nothing is left that the next step could be mistaken for.
+  await until(async () => (await atWhatsApp(`${id}-after`)).receipts.length, 'a receipt');
 }
 
 describe('a text is neither lost nor stored twice by a bridge that is killed', () => {
@@ -152,7 +155,6 @@ describe('an answer is sent once by a bridge that is killed', () => {
     it(name, async () => {
       const sendId = `send-${number}`;
       await dieAt(crashAt, async () => {
-        await story.bridge.connected('one');
         await assert.rejects(story.send(name, sendId), 'the caller learns nothing');
       });
       await comeBack();

@@ -36,7 +36,7 @@ def check(
         check_pictures(track, seconds, frame)
         assert track.frames[0].corners() == list(corners)
     check_master(output)
-    starts = [track.segment_starts() for track in output.qualities.values()]
+    starts = [track.segment_starts for track in output.qualities.values()]
     assert all(one == starts[0] for one in starts), "keyframes are not where those of other qualities are"
     times = [[round(one.time, 6) for one in track.frames] for track in output.qualities.values()]
     assert all(one == times[0] for one in times), "qualities show pictures at different times"
@@ -57,7 +57,7 @@ def check_master(output: Output) -> None:
     for variant in output.master.variants:
         track = output.quality(variant.playlist.removesuffix(".m3u8"))
         codec = variant.codecs.split(",")[0]
-        assert int(codec[-2:], 16) == track.probe()["streams"][0]["level"]
+        assert int(codec[-2:], 16) == track.probe["streams"][0]["level"]
         sizes = [(track.folder / segment.name).stat().st_size for segment in track.playlist.segments]
         rates = [size * 8 / one.seconds for size, one in zip(sizes, track.playlist.segments, strict=True)]
         full = [rate for rate, one in zip(rates, track.playlist.segments, strict=True) if one.seconds >= 1]
@@ -72,9 +72,9 @@ def check_pictures(track: Track, seconds: float, frame: float) -> None:
     assert track.seconds == pytest.approx(seconds, abs=frame * 1.01)
     assert frames[-1].time + frames[-1].seconds == pytest.approx(track.seconds, abs=0.002)
     begins = np.cumsum([0.0, *(segment.seconds for segment in playlist.segments)])
-    assert track.segment_starts() == pytest.approx(begins[:-1], abs=0.002)
+    assert track.segment_starts == pytest.approx(begins[:-1], abs=0.002)
     assert all(segment.seconds <= 2.5 for segment in playlist.segments)
-    told = track.probe()
+    told = track.probe
     assert len(told["packets"]) == len(frames)
     keys = [float(packet["pts_time"]) for packet in told["packets"] if "K" in packet["flags"]]
     assert keys == pytest.approx(begins[:-1], abs=0.002)

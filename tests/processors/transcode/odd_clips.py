@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
+SECONDS = 3.0  # of a film, unless a test asks for another length: more than one segment
 FLASH_AT, FLASH_UNTIL = 1.0, 1.5
 FAST = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 AAC = ("-c:a", "aac")
@@ -28,7 +29,7 @@ def run_program(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def pictures(size: str = "856x480", rate: str = "25", seconds: float = 5.0, then: str = "") -> list[str]:
+def pictures(size: str = "856x480", rate: str = "25", seconds: float = SECONDS, then: str = "") -> list[str]:
     """The input of four colours; `then`: more filters."""
     width, height = (int(side) for side in size.split("x"))
     half = f"s={(width + 1) // 2}x{(height + 1) // 2}:r={rate}:d={seconds}"
@@ -39,7 +40,7 @@ def pictures(size: str = "856x480", rate: str = "25", seconds: float = 5.0, then
     return ["-f", "lavfi", "-i", f"{colours};{whole},crop={width}:{height}:0:0:exact=1,{flash}{then}"]
 
 
-def sound(seconds: float = 5.0, channels: int = 1, rate: int = 48_000) -> list[str]:
+def sound(seconds: float = SECONDS, channels: int = 1, rate: int = 48_000) -> list[str]:
     """The input of silence with a beep, on every channel."""
     layout = {1: "mono", 2: "stereo", 6: "5.1"}[channels]
     return ["-f", "lavfi", "-i", f"aevalsrc='{'|'.join([BEEP] * channels)}':s={rate}:d={seconds}:c={layout}"]

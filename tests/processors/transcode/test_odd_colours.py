@@ -15,7 +15,7 @@ from tests.processors.transcode.checking import (
     check,
     check_sync,
 )
-from tests.processors.transcode.odd_clips import AAC, FAST, again, film, pictures, sound
+from tests.processors.transcode.odd_clips import AAC, FAST, SECONDS, again, film, pictures, sound
 from tests.processors.transcode.watching import transcode
 
 pytestmark = pytest.mark.spec("V4")
@@ -26,7 +26,7 @@ BT709 = (1, 1, 1)
 def test_ten_bits(tmp_path: Path) -> None:
     words = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le", *AAC)
     output = transcode(film(tmp_path / "a.mp4", *words))
-    check(output, SIZES, 5.0, sound_seconds=5.0)
+    check(output, SIZES, SECONDS, sound_seconds=SECONDS)
     assert output.result["hdr"] is False
 
 
@@ -42,7 +42,7 @@ def test_ten_bits(tmp_path: Path) -> None:
 def test_hdr_is_shown_as_sdr(tmp_path: Path, transfer: str, signal: float, shown: float) -> None:
     """A grey of known brightness lands where SDR has it, in every quality, and stays grey."""
     level = round(64 + 876 * signal)
-    grey = ["-f", "lavfi", "-i", "color=black:s=856x480:r=25:d=1"]
+    grey = ["-f", "lavfi", "-i", "color=black:s=856x480:r=25:d=0.6"]
     tags = f"colorprim=bt2020:transfer={transfer}:colormatrix=bt2020nc:range=limited:log-level=error"
     words = (
         *(
@@ -78,7 +78,7 @@ def test_hdr_is_shown_as_sdr(tmp_path: Path, transfer: str, signal: float, shown
 
 def test_a_phone_held_upright_that_records_hdr(tmp_path: Path) -> None:
     """HLG, turned: the dark half is above the bright one, in the stream and in the poster."""
-    halves = ["-f", "lavfi", "-i", "color=black:s=856x480:r=25:d=1"]
+    halves = ["-f", "lavfi", "-i", "color=black:s=856x480:r=25:d=0.6"]
     tags = "colorprim=bt2020:transfer=arib-std-b67:colormatrix=bt2020nc:range=limited:log-level=error"
     grey = "format=yuv420p10le,geq=lum='if(lt(X,428),397,721)':cb=512:cr=512"
     words = ("-vf", grey, "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", tags, "-tag:v", "hvc1")
@@ -130,7 +130,7 @@ def test_a_phone_held_upright_that_records_hdr(tmp_path: Path) -> None:
 )
 def test_colours_and_ranges(tmp_path: Path, size: str, name: str, words: tuple[str, ...]) -> None:
     """Whatever the matrix and the range, a player that follows the tags shows the same colours."""
-    output = transcode(film(tmp_path / name, *words, video=pictures(size, seconds=1), audio=[]))
+    output = transcode(film(tmp_path / name, *words, video=pictures(size, seconds=0.4), audio=[]))
     assert output.faults() == []
     for track in output.qualities.values():
         assert track.frames[5].corners() == UPRIGHT
@@ -168,6 +168,6 @@ def test_a_turned_video_in_rgb(tmp_path: Path) -> None:
     ],
 )
 def test_alpha(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
-    output = transcode(film(tmp_path / name, *words, video=pictures(seconds=3), audio=sound(3)))
-    check(output, SIZES, 3.0, sound_seconds=3.0)
+    output = transcode(film(tmp_path / name, *words, video=pictures(seconds=2.2), audio=sound(2.2)))
+    check(output, SIZES, 2.2, sound_seconds=2.2)
     check_sync(output)

@@ -56,7 +56,7 @@ def seen(home: Home, quality: str) -> list[tuple[int, int]]:
     """The number in each picture, and its time in ticks."""
     with av.open(joined(home, quality), "r") as container:
         return [
-            (number_of(np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)), frame.pts or 0)
+            (number_of(np.asarray(frame.to_ndarray(format="gray"), np.uint8)), frame.pts or 0)
             for frame in container.decode(video=0)
         ]
 

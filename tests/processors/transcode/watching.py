@@ -34,9 +34,10 @@ class Output:
 
     folder: Path
     result: Mapping[str, Any]
+    _tracks: dict[str, Track] = field(default_factory=dict, repr=False)
 
     def quality(self, name: str) -> Track:
-        return Track(self.folder, name)
+        return self._tracks.setdefault(name, Track(self.folder, name))  # what it has decoded is kept
 
     @cached_property
     def qualities(self) -> dict[str, Track]:
@@ -96,6 +97,7 @@ class Track:
         names = [self.playlist.init, *(self.playlist.segments[index].name for index in chosen)]
         return av.open(io.BytesIO(b"".join((self.folder / name).read_bytes() for name in names)), "r")
 
+    @cached_property
     def segment_starts(self) -> list[float]:
         """The time of the first picture of each segment, decoded alone; it must be a keyframe."""
         starts = []
@@ -106,6 +108,7 @@ class Track:
                 starts.append(first.time)
         return starts
 
+    @cached_property
     def probe(self) -> dict[str, Any]:
         """What ffprobe says of its stream, and of every packet."""
         return ffprobe(self.path, "-show_streams", "-show_packets")
@@ -126,15 +129,13 @@ class Seen:
     height: int
     format: str
     colours: tuple[int, int, int]
-    brightness: float
-    image: Image = field(repr=False)
+    frame: av.VideoFrame = field(repr=False)
 
     @classmethod
     def of(cls, frame: av.VideoFrame) -> Seen:
         base = frame.time_base
         assert frame.pts is not None
         assert base is not None
-        image = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
         return cls(
             time=float(frame.pts * base),
             seconds=float((frame.duration or 0) * base),
@@ -143,9 +144,17 @@ class Seen:
             height=frame.height,
             format=frame.format.name,
             colours=(int(frame.color_primaries), int(frame.color_trc), int(frame.colorspace)),
-            brightness=float(image.mean()),
-            image=image,
+            frame=frame,
         )
+
+    @cached_property
+    def image(self) -> Image:
+        """As it is shown; most of the pictures of a film are never looked at."""
+        return np.asarray(self.frame.to_ndarray(format="rgb24"), np.uint8)
+
+    @cached_property
+    def brightness(self) -> float:
+        return float(self.image.mean())
 
     def corners(self) -> list[str]:
         """The colours of the corners: top left, top right, bottom left, bottom right. No other colour will do."""

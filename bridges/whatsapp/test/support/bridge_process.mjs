@@ -13,12 +13,13 @@ export const SECRET = 'a-secret-of-the-tests';
 export class BridgeProcess {
   static running = new Set();
 
-  /** @param {{data: string, staging: string, backend: string, place?: object, env?: object, imports?: string[]}} options */
-  static async start({ data, staging, backend, place, env = {}, imports = [] }) {
+  /** @param {{data: string, staging: string, backend: string, place?: object, env?: object, imports?: string[],
+   *   channel?: boolean}} options `channel`: for messages to one of the imports */
+  static async start({ data, staging, backend, place, env = {}, imports = [], channel = false }) {
     const modules = [HASTE, ...(place ? [PRELOAD] : []), ...imports];
     const preload = modules.flatMap((module) => ['--import', module]);
     const child = spawn(process.execPath, [...preload, MAIN], {
-      stdio: ['pipe', 'pipe', process.env.BRIDGE_TEST_LOG ? 'inherit' : 'pipe'],
+      stdio: ['pipe', 'pipe', process.env.BRIDGE_TEST_LOG ? 'inherit' : 'pipe', ...(channel ? ['ipc'] : [])],
       env: {
         PATH: process.env.PATH,
         BRIDGE_SECRET: SECRET,
@@ -90,15 +91,19 @@ export class BridgeProcess {
     return until(async () => (await this.status(botId)).spool.waiting === 0, `an empty spool of ${botId}`);
   }
 
+  get isRunning() {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
   async kill(signal = 'SIGKILL') {
-    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    if (!this.isRunning) return;
     const ended = once(this.child, 'exit');
     this.child.kill(signal);
     await ended;
   }
 
   async ended() {
-    if (this.child.exitCode === null && this.child.signalCode === null) await once(this.child, 'exit');
+    if (this.isRunning) await once(this.child, 'exit');
     return this.child.exitCode;
   }
 }

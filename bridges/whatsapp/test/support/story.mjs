@@ -1,4 +1,5 @@
 /** A whole stage for stories: loopback WhatsApp, mediamill's end, and bridges that come and go over the same data. */
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,15 +21,14 @@ export class Story {
     return story;
   }
 
-  /** Starts the bridge; `crashAt` as in crash_at.mjs. */
-  async start(crashAt = '') {
+  async start() {
     this.bridge = await BridgeProcess.start({
       data: join(this.folder, 'data'),
       staging: this.staging,
       backend: this.mediamill.url,
       place: this.loopback.place,
-      env: { CRASH_AT: crashAt },
       imports: [CRASH],
+      channel: true,
     });
     return this.bridge;
   }
@@ -38,12 +38,19 @@ export class Story {
     return this.device;
   }
 
-  /** Ends the bridge in good order and starts it again, to be killed at a step. */
-  async restart(crashAt = '', botId = 'one') {
+  /** Ends the bridge in good order and starts it again. */
+  async restart(botId = 'one') {
     await this.bridge.kill('SIGTERM');
-    await this.start(crashAt);
+    await this.start();
     await this.bridge.initialize(botId);
-    if (!crashAt) await this.bridge.connected(botId);
+    await this.bridge.connected(botId);
+  }
+
+  /** From now on the bridge dies at this step, as in crash_at.mjs. */
+  async crashAt(step) {
+    const known = once(this.bridge.child, 'message');
+    this.bridge.child.send(step);
+    await known;
   }
 
   push(message) {
