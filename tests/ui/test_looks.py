@@ -255,8 +255,12 @@ WORLDS = {
         (
             Row("projects", "/projects", list_projects),
             Row("project", "/projects/invoices", open_fields),
-            Row("review", "/projects/invoices/files/{invoice}", choose_total, full_page="never"),
-            Row("review-whole", step=lambda page: page.locator(CHOSEN).locator("summary").click()),
+            Row("review", "/projects/invoices/files/{invoice}", choose_total, full_page="never", twice=True),
+            Row(
+                "review-whole",
+                step=lambda page: page.locator(CHOSEN).locator("summary").click(),
+                twice=True,
+            ),
             *(
                 Row(
                     f"review-{what}",
@@ -273,8 +277,8 @@ WORLDS = {
         (
             Row("videos", "/videos", list_films),
             Row("videos-trash", "/videos?trash=1", click("Erase …"), full_page="never"),
-            Row("video-menu", "/videos/{ready}", open_film_menu, full_page="never"),
-            Row("video-ready", step=lambda page: page.keyboard.press("Escape")),
+            Row("video-menu", "/videos/{ready}", open_film_menu, full_page="never", twice=True),
+            Row("video-ready", step=lambda page: page.keyboard.press("Escape"), twice=True),
             Row("video-tall", "/videos/{tall}"),
             Row("video-processing", "/videos/{processing}"),
             Row("video-failed", "/videos/{failed}"),
