@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 
 import pytest
 
 from scripts.site import ROOT, build
+from tests.files_of_a_run import common_folder
 
 
 def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder; fails with what Sphinx complains about."""
-    base = tmp_path_factory.getbasetemp()
-    place = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    place = common_folder(tmp_path_factory)
     site = place / "site"
     with (place / "site.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -19,7 +19,9 @@ from playwright.async_api import Browser
 from mediamill.db.connection import Database
 from tests.api.serving import Served
 from tests.conftest import fresh_url, open_database
+from tests.files_of_a_run import common_folder
 from tests.ui.browser import open_browser
+from tests.ui.filming import films
 from tests.ui.talking import Talking
 from tests.ui.touring import serve_all
 
@@ -45,6 +47,12 @@ async def nothing_goes_on() -> AsyncIterator[None]:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def films_are_shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Encoding one takes seconds, in each process that would do it."""
+    films[:] = [common_folder(tmp_path_factory)]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import pickle
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -45,9 +47,26 @@ class Film:
     result: Mapping[str, Any]
 
 
+films: list[Path] = []  # the folder in which the processes of a test run share them, once it is known
+
+
 @cache
 def film(width: int = 1280, height: int = 720) -> Film:
-    """The clip and its stream, made when it is first asked for."""
+    """The clip and its stream, made when it is first asked for, by whichever process of the test run that is."""
+    (place,) = films
+    kept = place / f"film-{width}.pickle"
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            whole = kept.with_suffix(".part")
+            whole.write_bytes(pickle.dumps(_make_film(width, height)))
+            whole.rename(kept)
+        made = pickle.loads(kept.read_bytes())
+    assert isinstance(made, Film)
+    return made
+
+
+def _make_film(width: int, height: int) -> Film:
     folder = Path(mkdtemp(prefix="mediamill-film-"))
     try:
         source = make_clip(folder / "clip.mp4", width, height)

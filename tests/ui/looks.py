@@ -40,10 +40,10 @@ async def turn_to(page: Page, look: Look) -> None:
 
 async def fits(page: Page, width: int) -> bool:
     """A long page takes a moment to be laid out again."""
+    narrow = "width => document.documentElement.scrollWidth <= width"
     try:
-        await page.wait_for_function(
-            "width => document.documentElement.scrollWidth <= width", arg=width, timeout=SETTLE_MS
-        )
+        if not await page.evaluate(narrow, width):  # waiting asks at every frame, and draws them
+            await page.wait_for_function(narrow, arg=width, timeout=SETTLE_MS)
     except TimeoutError:
         return False
     return True
