@@ -184,12 +184,12 @@ def serve(door: socket.socket) -> tuple[str, list[str]] | None:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _become(descriptors[0], environment, folder)
+            door.send(json.dumps({"started": os.getpid()}).encode())
             for each in (woken, wake, door):
                 each.close()
-            _become(descriptors[0], environment, folder)
             return module, words
         os.close(descriptors[0])
-        door.send(json.dumps({"started": pid}).encode())
 
 
 def _report_ends(door: socket.socket) -> None:
