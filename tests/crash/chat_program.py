@@ -89,8 +89,8 @@ class Echo:
         """There is nothing to end."""
 
 
-async def live(url: str, folder: Path) -> None:
-    """Until every message is stored and answered; a network sends again what it has sent before."""
+async def live(url: str, folder: Path, *, until_done: bool = True) -> None:
+    """Until every message is stored and answered, or until it is killed; a network sends again what it has sent."""
     database = await Database.open(url, connections=10)
     settings = Settings(data=folder, ingest_seconds=0.02)
     engine = Engine.from_settings(settings, all_kinds(settings))
@@ -102,7 +102,7 @@ async def live(url: str, folder: Path) -> None:
             queues = await _queues(keeper)
             for message in MESSAGES:
                 await queues.add_message("ann", sender=ANN, source=USER, **message)
-            await _work(database, engine)
+            await _work(database, engine, until_done)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -117,7 +117,7 @@ async def _queues(keeper: BotKeeper) -> BotQueuesManager:
             await asyncio.sleep(0.01)
 
 
-async def _work(database: Database, engine: Engine) -> None:
+async def _work(database: Database, engine: Engine, until_done: bool) -> None:
     """The worker's part. What a dead one held is free again; what it asked for last may be done after its death."""
     async with database.connection() as connection:
         claimer = Claimer(await register_worker(connection, name="w"), "w", engine.kinds)
@@ -133,7 +133,7 @@ async def _work(database: Database, engine: Engine) -> None:
         for job in jobs:
             await finish_jobs(database, engine, job.worker_id, [Finish(job, '{"content": "the text"}')])
         async with database.connection() as connection:
-            if await connection.fetchval(DONE):
+            if until_done and await connection.fetchval(DONE):
                 return
         await asyncio.sleep(0.01)
 
@@ -190,7 +190,7 @@ def run_child(url: str, folder: str, point: str) -> int:
     pid = os.fork()
     if pid == 0:
         die_at(point)
-        asyncio.run(live(url, Path(folder)))
+        asyncio.run(live(url, Path(folder), until_done=False))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

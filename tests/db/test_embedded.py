@@ -286,6 +286,27 @@ def test_after_an_immediate_stop_the_next_start_recovers_what_was_committed(used
     assert postmaster_pid(used_data) is None
 
 
+async def test_whoever_comes_while_the_server_recovers_from_a_killed_backend_waits(used_data: Path) -> None:
+    use = await asyncio.to_thread(EmbeddedServer(used_data).start)
+    held, victim = await asyncio.gather(asyncpg.connect(use.url), asyncpg.connect(use.url))
+    holder = held.get_server_pid()
+    os.kill(holder, signal.SIGSTOP)  # the server cannot recover while one of its backends lives
+    os.kill(victim.get_server_pid(), signal.SIGKILL)
+    try:
+        async with asyncio.timeout(120):
+            with pytest.raises(asyncpg.CannotConnectNowError):
+                while True:
+                    await (await asyncpg.connect(use.url)).close()
+        again = await asyncio.to_thread(EmbeddedServer(used_data).start)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # the server kills it after five seconds
+            os.kill(holder, signal.SIGCONT)
+    assert await fetch(again.url, "SELECT 1") == 1
+    await asyncio.gather(held.close(), victim.close(), return_exceptions=True)
+    again.close()
+    use.close()
+
+
 def test_kill_9_in_the_middle_of_initdb_leaves_nothing_that_is_used(data: Path) -> None:
     user = run_user(data, "stuck")
     eventually(lambda: bool(list(data.glob("postgres.new-*/global/*"))))

@@ -61,8 +61,8 @@ def write_all(telegram: TelegramServer) -> None:
     telegram.send_photo(png(4))
 
 
-async def live(url: str, folder: Path, telegram_url: str) -> None:
-    """Until every update is taken and every message answered."""
+async def live(url: str, folder: Path, telegram_url: str, *, until_done: bool = True) -> None:
+    """Until every update is taken and every message answered; or until it is killed, however soon that is done."""
     consume.LOOK_SECONDS, poll.FIRST_PAUSE_SECONDS, failures.FIRST_PAUSE_SECONDS = 0.05, 0.05, 0.05
     setattr(poll, "POLL_SECONDS", 0.2)  # noqa: B010 - a whole number elsewhere
     database = await Database.open(url, connections=12)
@@ -73,7 +73,7 @@ async def live(url: str, folder: Path, telegram_url: str) -> None:
     running = asyncio.create_task(keeper.run())
     try:
         async with asyncio.timeout(60):
-            await _work(app)
+            await _work(app, until_done)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -81,7 +81,7 @@ async def live(url: str, folder: Path, telegram_url: str) -> None:
         await database.close()
 
 
-async def _work(app: App) -> None:
+async def _work(app: App, until_done: bool) -> None:
     """The worker's part and the agent's; what a dead worker held is free again."""
     async with app.database.connection() as connection:
         await connection.execute(
@@ -97,7 +97,7 @@ async def _work(app: App) -> None:
         for job in jobs:
             await finish_jobs(app.database, app.engine, job.worker_id, [Finish(job, '{"content": "words"}')])
         async with app.database.connection() as connection:
-            if await connection.fetchval(DONE):
+            if until_done and await connection.fetchval(DONE):
                 return
         await asyncio.sleep(0.01)
 
@@ -121,7 +121,7 @@ def run_child(url: str, folder: str, telegram_url: str, point: str) -> int:
     if pid == 0:
         die_at(point)
         watch_calls()
-        asyncio.run(live(url, Path(folder), telegram_url))
+        asyncio.run(live(url, Path(folder), telegram_url, until_done=False))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

@@ -207,7 +207,6 @@ async def test_the_account_is_right_in_every_look_at_every_step(closed: Served, 
     config = SignOnConfig.of(Settings.model_validate(settings_for("https://id.example")))
     assert config is not None
     closed.app.state.login_service.sign_on = SingleSignOn(config)
-    await new_device(page)
     await page.goto(f"{by_name(closed)}/account")
     await log_in(page, "ann", "a wrong one")
     faults += await find_faults(page, "login-ways")
@@ -218,6 +217,7 @@ async def test_the_account_is_right_in_every_look_at_every_step(closed: Served, 
     await follow(page.get_by_role("button", name="Turn on"))
     faults += await find_faults(page, "account-codes")
     await page.goto(f"{by_name(closed)}/account")
+    await new_device(page)
     await add_passkey(page, "a phone whose name is as long as it may be, and not less")
     await expect(page.locator("body")).to_contain_text("never used")
     await page.get_by_text("Add a passkey …").click()

@@ -7,17 +7,21 @@ server nor run programs there, whatever SQL somebody makes it say.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from urllib.parse import quote
 
 from mediamill.db.cluster import Cluster
-from mediamill.db.postmaster import PidFile, run_tool
+from mediamill.db.postmaster import POLL_SECONDS, PidFile, run_tool
 from mediamill.db.root_user import EmbeddedServerError
 
 DATABASE = ROLE = "mediamill"
 SUPERUSER = "postgres"
 OWN_SCHEMA = Path(__file__).with_name("own_schema.sql").read_text()
 SET_UP = Path(__file__).with_name("set_up.sql").read_text() + OWN_SCHEMA
+# A server whose backend was killed, or whose disk filled up, recovers within the same process and says "ready" meanwhile.
+RECOVERING = "FATAL:  the database system is "
+RECOVERY_SECONDS = 600.0
 # Tables of another owner are those that an older mediamill has made meanwhile, as the superuser.
 IS_SET_UP = """
 select nspowner = current_user::regrole and to_regtype('vector') is not null
@@ -61,4 +65,11 @@ def _is_set_up(server: PidFile, password: str) -> bool:
 
 def _run(server: PidFile, role: str, password: str, database: str, sql: str) -> str:
     where = ["-h", str(server.socket_folder), "-p", str(server.port), "-U", role, "-d", database]
-    return run_tool("psql", *where, "-XAtqw", said=sql, password=password)
+    until = time.monotonic() + RECOVERY_SECONDS
+    while True:
+        try:
+            return run_tool("psql", *where, "-XAtqw", said=sql, password=password)
+        except EmbeddedServerError as error:
+            if RECOVERING not in error.message or time.monotonic() > until:
+                raise
+            time.sleep(POLL_SECONDS)
