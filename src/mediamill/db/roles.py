@@ -19,7 +19,7 @@ DATABASE = ROLE = "mediamill"
 SUPERUSER = "postgres"
 OWN_SCHEMA = Path(__file__).with_name("own_schema.sql").read_text()
 SET_UP = Path(__file__).with_name("set_up.sql").read_text() + OWN_SCHEMA
-# A server whose backend was killed, or whose disk filled up, recovers within the same process and says "ready" meanwhile.
+# After a backend was killed, or the disk filled up, the server recovers in the same process, still listed as "ready".
 RECOVERING = "FATAL:  the database system is "
 RECOVERY_SECONDS = 600.0
 # Tables of another owner are those that an older mediamill has made meanwhile, as the superuser.
