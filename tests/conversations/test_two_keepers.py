@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from mediamill.conversations.bot_queues import BotQueuesManager, IdTakenError
 from mediamill.conversations.keeper import BotNotRunningError
 from tests.conversations.conftest import Ground, say, send_media
 from tests.conversations.queues import placeholders, queues_of
@@ -83,6 +85,18 @@ async def test_a_bot_that_is_lost_while_another_one_is_taken_is_noticed_too(grou
         first.get("bot")
 
 
+async def send_by_both(one: BotQueuesManager, two: BotQueuesManager, text: str, **more: Any) -> None:
+    """Until one of them has accepted it: both refuse it if an answer takes the id that they would have given."""
+    while True:
+        outcomes = await asyncio.gather(
+            say(one, text, **more), say(two, text, **more), return_exceptions=True
+        )
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        assert all(isinstance(error, IdTakenError) for error in errors), errors
+        if len(errors) < 2:
+            return
+
+
 @pytest.mark.spec("C10", "C23", "E12")
 async def test_while_two_run_one_bot_nothing_is_stored_or_sent_twice(ground: Ground) -> None:
     first, one = await ground.run(reply={"by": "echo"})
@@ -92,11 +106,7 @@ async def test_while_two_run_one_bot_nothing_is_stored_or_sent_twice(ground: Gro
     await second.keep_once()
     two = queues_of(second)
     for n in range(10):
-        await asyncio.gather(
-            say(one, f"t{n}", provider_message_id=f"p{n}"),
-            say(two, f"t{n}", provider_message_id=f"p{n}"),
-            return_exceptions=True,
-        )
+        await send_by_both(one, two, f"t{n}", provider_message_id=f"p{n}")
     await ground.finish(*await ground.claim(), text="text")
     await asyncio.gather(first.deliver_once(), second.deliver_once())
     await asyncio.gather(first.deliver_once(), second.deliver_once())
