@@ -37,7 +37,10 @@ class Canned:
         """One connection, one request."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, path, _ = head[0].split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.asked.append(Asked(method, path, headers, body))
         status, answer = self.answers.pop(0) if self.answers else (204, b"")

@@ -66,7 +66,9 @@ async def test_every_answer_that_is_no_success_has_one_meaning(
 
 async def test_what_the_server_says_of_a_refusal_is_passed_on() -> None:
     said = problem("bad_word", fix="say it otherwise")
-    async with canned((422, said), (500, said), (403, said), (503, {**said, "code": "library_away"})) as server:
+    async with canned(
+        (422, said), (500, said), (403, said), (503, {**said, "code": "library_away"})
+    ) as server:
         link = ServerLink(server.url, "key")
         for kind in (WordRefusedError, ServerFailedError, RefusedError, NotNowError):
             with pytest.raises(kind, match=r"^no$") as caught:
@@ -100,7 +102,9 @@ async def test_every_word_has_the_key_and_the_version_and_once_greeted_the_proce
 
 
 async def test_of_a_stream_what_is_no_success_is_raised_unless_it_is_allowed() -> None:
-    async with canned((416, problem("no_such_range")), (416, problem("no_such_range")), (500, problem("x"))) as server:
+    async with canned(
+        (416, problem("no_such_range")), (416, problem("no_such_range")), (500, problem("x"))
+    ) as server:
         link = ServerLink(server.url, "key")
         async with link.stream("/a", read_seconds=9, allow=(416,)) as answer:
             assert answer.status_code == 416
@@ -139,7 +143,9 @@ async def test_a_server_that_is_not_there_is_away_and_one_without_tls_is_refused
     await link.close()
 
 
-@pytest.mark.parametrize("url", ["", "host:8420", "ftp://host", "http://", "https:///a", "http://a:b:c", "//host"])
+@pytest.mark.parametrize(
+    "url", ["", "host:8420", "ftp://host", "http://", "https:///a", "http://a:b:c", "//host"]
+)
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
     with pytest.raises(BadServerUrlError) as refused:
         check_url(url)
