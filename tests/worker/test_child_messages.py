@@ -34,14 +34,14 @@ from mediamill.worker.warm_child import _error_from, _telling_lines
 LIMITS = Limits(timeout_seconds=60, memory_bytes=64 << 20)
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     """As some libraries have them."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
-class Telling(GiveUpError):
+class TellingError(GiveUpError):
     """It tells the sender something."""
 
     code = "told"
@@ -92,10 +92,10 @@ RAISED: list[tuple[BaseException, str, str, str | None, type[Exception], bool]] 
     (RetryLaterError("later"), "temporary", "later", "retry_later", failures.ProcessorFailedError, False),
     (NotNowError("away"), "not_now", "away", "not_now", failures.ProcessorWaitsError, False),
     (GiveUpError("never"), "permanent", "never", "give_up", failures.ProcessorGaveUpError, True),
-    (Telling("never"), "permanent", "never", "told", failures.ProcessorGaveUpError, True),
+    (TellingError("never"), "permanent", "never", "told", failures.ProcessorGaveUpError, True),
     (child.RefusedOutputError("odd"), "output", "odd", "invalid_output", failures.InvalidOutputError, True),
     (MemoryError(), "memory", "MemoryError", None, failures.MemoryLimitError, False),
-    (WrongTypeError("image/png"), "elsewhere", "the file is really image/png", "wrong_type", failures.WrongPoolError, False),
+    (WrongTypeError("a/b"), "elsewhere", "the file is really a/b", "wrong_type", failures.WrongPoolError, False),
 ]  # fmt: skip
 
 
@@ -117,14 +117,14 @@ def test_every_way_to_fail_comes_home_as_what_it_is(
     assert isinstance(failed, Failed)
     assert (failed.number, failed.kind, failed.message, failed.code) == (9, kind, message, code)
     assert type(raised).__name__ in (failed.traceback or "")
-    assert failed.notice == ("sorry\\0" if isinstance(raised, Telling) else None)
-    assert failed.mime_type == ("image/png" if kind == "elsewhere" else None)
+    assert failed.notice == ("sorry\\0" if isinstance(raised, TellingError) else None)
+    assert failed.mime_type == ("a/b" if kind == "elsewhere" else None)
     at_home = _error_from(failed, LIMITS)
     assert type(at_home) is error
     assert isinstance(at_home, GiveUpError) is for_good
     assert isinstance(at_home, NotNowError) is (kind == "not_now")
     if kind == "elsewhere":
-        assert at_home.mime_type == "image/png"  # type: ignore[attr-defined]
+        assert at_home.mime_type == "a/b"  # type: ignore[attr-defined]
         return
     assert at_home.traceback == failed.traceback  # type: ignore[attr-defined]
     assert at_home.notice == failed.notice  # type: ignore[attr-defined]
@@ -138,8 +138,8 @@ def test_a_fix_comes_home_and_an_exception_that_cannot_be_printed_is_named() -> 
     told = child.failure(RetryLaterError("no", fix="mend it"), 1, True)
     assert (told.fix, told.folder) == ("mend it", True)
     assert _error_from(told, LIMITS).fix == "mend it"  # type: ignore[attr-defined]
-    odd = child.failure(Unprintable(), 1, False)
-    assert (odd.message, odd.traceback, odd.folder) == ("Unprintable", None, False)
+    odd = child.failure(UnprintableError(), 1, False)
+    assert (odd.message, odd.traceback, odd.folder) == ("UnprintableError", None, False)
 
 
 def test_words_of_a_failure_are_cut_to_their_end_and_can_be_stored() -> None:
