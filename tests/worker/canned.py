@@ -27,10 +27,13 @@ class Asked:
 
 @dataclass(slots=True)
 class Canned:
-    """`answers`: status and body of the next requests, in this order; when they are used up, 204."""
+    """`answers`: status, body and perhaps headers for the next requests, in this order; when they are used up, 204.
+
+    With a `Content-Length` that is more than the body, the line is lost in the middle.
+    """
 
     url: str = ""
-    answers: list[tuple[int, Any]] = field(default_factory=list)
+    answers: list[tuple[Any, ...]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,16 +46,19 @@ class Canned:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.asked.append(Asked(method, path, headers, body))
-        status, answer = self.answers.pop(0) if self.answers else (204, b"")
+        status, answer, *more = self.answers.pop(0) if self.answers else (204, b"")
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        length = b"" if status == 204 else f"Content-Length: {len(data)}\r\n".encode()
-        writer.write(f"HTTP/1.1 {status} -\r\nConnection: close\r\n".encode() + length + b"\r\n" + data)
+        said = {"Connection": "close"} | ({} if status == 204 else {"Content-Length": str(len(data))})
+        for given in more:
+            said |= given
+        lines = [f"HTTP/1.1 {status} -", *(f"{name}: {value}" for name, value in said.items()), "", ""]
+        writer.write("\r\n".join(lines).encode() + data)
         await writer.drain()
         writer.close()
 
 
 @asynccontextmanager
-async def canned(*answers: tuple[int, Any]) -> AsyncIterator[Canned]:
+async def canned(*answers: tuple[Any, ...]) -> AsyncIterator[Canned]:
     """A server at a free port."""
     found = Canned(answers=list(answers))
     server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
