@@ -168,7 +168,9 @@ async def test_a_claim_tells_the_subjects_of_all_jobs_if_one_of_them_wants_to_kn
     refusing = await bench.enqueue("test.subject", subject_id="r", payload={"refuse": "claimed"})
     willing = await bench.enqueue("test.subject", subject_id="w")
     assert [job.id for job in await bench.claim(amount=2)] == [willing]
-    assert await bench.one("select (state, attempts)::text from jobs where id = $1", refusing) == "(scheduled,1)"
+    assert (
+        await bench.one("select (state, attempts)::text from jobs where id = $1", refusing) == "(scheduled,1)"
+    )
     assert (await bench.subject("w"), await bench.subject("r")) == ("claimed", "released")
 
 
