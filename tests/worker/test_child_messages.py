@@ -80,7 +80,7 @@ def attempt(
     line: tuple[child.Link, socket.socket], home: Path, act: Callable[[Any], Any], **more: Any
 ) -> Any:
     """How an attempt ends, as the worker hears it."""
-    said = child.answer(Scripted(act), work(**more), [], str(home), line[0])  # type: ignore[arg-type]
+    said = child.answer(Scripted(act), work(**more), [], str(home), line[0])
     return decode_from_child(said[HEADER.size :])
 
 
@@ -154,7 +154,8 @@ def test_a_result_is_made_of_json_alone_and_has_its_bounds(
     tmp_path: Path, line: tuple[child.Link, socket.socket]
 ) -> None:
     def succeed(result: Any, **more: Any) -> Any:
-        return attempt(line, tmp_path, lambda _: ProcessorOutput(result, {"a": Path("b")}), **more)
+        files: Any = {"a": Path("b")}
+        return attempt(line, tmp_path, lambda _: ProcessorOutput(result, files), **more)
 
     assert succeed({"at": date(2026, 1, 2), "pair": (1, 2), 3: None}) == Done(
         1, {"at": "2026-01-02", "pair": [1, 2], "3": None}, {"a": "b"}, False

@@ -44,7 +44,7 @@ GIVEN = {
 }
 LOST = (409, {"code": "claim_lost", "detail": "no"})
 AWAY = (503, b"")
-OLDER = {"heartbeat_seconds": 9, "command": None, "lost": []}
+OLDER: dict[str, Any] = {"heartbeat_seconds": 9, "command": None, "lost": []}
 
 
 def problem(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:

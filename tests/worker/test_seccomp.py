@@ -116,7 +116,7 @@ WITH_SOCKETS: list[tuple[str, tuple[int, ...], str | int]] = [
     ("socket", (INET, STREAM, MPTCP), errno.EACCES),
     ("socket", (INET, STREAM, 1), errno.EACCES),
 ]
-CASES = [
+CASES: list[tuple[dict[str, object], str, tuple[int, ...], str | int]] = [
     *[({}, *case) for case in CHILD],
     *[({"programs": True}, *case) for case in WITH_PROGRAMS],
     *[({"devices": True}, *case) for case in WITH_DEVICES],
