@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -17,6 +18,8 @@ import pytest
 from pydantic import SecretStr
 
 from mediamill import __version__
+from mediamill.engine.flight_dumps import pack
+from mediamill.engine.flight_log import FlightLog
 from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import ClaimedJob, Command, Failure, WorkerState
 from mediamill.engine.pools import Pool
@@ -25,7 +28,7 @@ from mediamill.engine.settle import Elsewhere, Fate, Finish
 from mediamill.errors import ClaimLostError
 from mediamill.staging.kept import NewKept
 from mediamill.worker.away import AwayError, RefusedError
-from mediamill.worker.home import Beat, WorkerPlan
+from mediamill.worker.home import ANYTHING, Beat, WorkerPlan
 from mediamill.worker.remote_home import RemoteHome, ServerTooOldError
 from mediamill.worker.remote_key import NoWorkerKeyError, RemoteKey, find_key, register_worker, store_key
 from mediamill.worker.remote_source import RemoteSource
@@ -327,3 +330,46 @@ async def test_a_claim_that_is_lost_is_said_to_whoever_reports(tmp_path: Path) -
     async with source(tmp_path, LOST) as (remote, _):
         with pytest.raises(ClaimLostError):
             await remote.report(JOB, POOL, step="x")
+
+
+async def test_hints_are_heard_from_a_stream_that_is_begun_again_when_it_ends(tmp_path: Path) -> None:
+    heard: list[tuple[str, str]] = []
+    all_heard = asyncio.Event()
+
+    def hear(channel: str, payload: str) -> None:
+        heard.append((channel, payload))
+        if len(heard) == 4:
+            all_heard.set()
+
+    lines = b'{"": ""}\n\n{"jobs": "audio", "worker": 5}\n'
+    async with canned((200, lines), AWAY, (200, b"no JSON\n"), (200, b'{"pools": ""}\n')) as server:
+        home = home_of(server, tmp_path)
+        await home.open(hear)
+        (listening,) = (asyncio.create_task(work, name=name) for name, work in home.chores().items())
+        assert listening.get_name() == "wakes"
+        await asyncio.wait_for(all_heard.wait(), 60)
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+        await home.close()
+    assert heard == [(ANYTHING, ""), ("jobs", "audio"), ("worker", "5"), ("pools", "")]
+    assert {(one.method, one.path) for one in server.asked} == {("GET", "/api/worker/wakes")}
+
+
+async def test_a_worker_brings_home_its_own_flight_logs_alone(tmp_path: Path) -> None:
+    flight = FlightLog()
+    own, other = flight.dump(tmp_path, 5), flight.dump(tmp_path, 6)
+    assert own is not None
+    assert other is not None
+    greeted = {"name": "far", "heartbeat_seconds": 11, "worker_id": 5}
+    async with canned((200, greeted), (204, b""), problem(500, "internal")) as server:
+        home = home_of(server, tmp_path)
+        await home.register(lambda _: None)
+        await home.keep_dump(other)
+        await home.keep_dump(own)
+        with pytest.raises(ServerFailedError):
+            await home.keep_dump(own)
+        await home.close()
+    assert [(one.method, one.path) for one in server.asked[1:]] == [
+        ("PUT", f"/api/worker/dumps/{own.name}")
+    ] * 2
+    assert server.asked[1].body == pack(own.read_bytes())
