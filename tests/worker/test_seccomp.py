@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from typing import Any
 
 import pytest
 
@@ -116,21 +117,22 @@ WITH_SOCKETS: list[tuple[str, tuple[int, ...], str | int]] = [
     ("socket", (INET, STREAM, MPTCP), errno.EACCES),
     ("socket", (INET, STREAM, 1), errno.EACCES),
 ]
-CASES: list[tuple[dict[str, object], str, tuple[int, ...], str | int]] = [
-    *[({}, *case) for case in CHILD],
-    *[({"programs": True}, *case) for case in WITH_PROGRAMS],
-    *[({"devices": True}, *case) for case in WITH_DEVICES],
-    *[({"families": (INET, INET6)}, *case) for case in WITH_SOCKETS],
+KINDS: list[tuple[dict[str, Any], list[tuple[str, tuple[int, ...], str | int]]]] = [
+    ({}, CHILD),
+    ({"programs": True}, WITH_PROGRAMS),
+    ({"devices": True}, WITH_DEVICES),
+    ({"families": (INET, INET6)}, WITH_SOCKETS),
 ]
+CASES = [(kind, *case) for kind, cases in KINDS for case in cases]
 
 
 def decide(
-    machine: str, kind: dict[str, object], number: int, arguments: tuple[int, ...] = (), audit: int = 0
+    machine: str, kind: dict[str, Any], number: int, arguments: tuple[int, ...] = (), audit: int = 0
 ) -> str | int:
     """Whether the kernel would let this call through, or the errno that it would give."""
     known, column, _ = _MACHINES[machine]
-    options = {"programs": False, "devices": False, "families": (), **kind}
-    program = list(_program(known, column, **options))  # type: ignore[arg-type]
+    options: dict[str, Any] = {"programs": False, "devices": False, "families": (), **kind}
+    program = list(_program(known, column, **options))
     given = (*arguments, *[0] * (6 - len(arguments)))
     call = struct.pack("=IIQ6Q", number, audit or AUDIT[machine], 0, *given)
     return run_filter(program, call)
