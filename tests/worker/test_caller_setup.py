@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import subprocess
 import sys
 from pathlib import Path
 
@@ -64,3 +65,19 @@ def test_a_caller_reads_code_certificates_and_what_names_are_looked_up_with(
     monkeypatch.setenv("SSL_CERT_FILE", "/own/authority.pem")
     monkeypatch.setenv("SSL_CERT_DIR", "/own/authorities")
     assert {str(path) for path in _readable()} - plain == {"/own/authority.pem", "/own/authorities"}
+
+
+HIDDEN = """
+import ctypes, resource
+from mediamill.worker.caller import hide_memory
+dumpable = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
+before = dumpable()
+hide_memory()
+print(before, dumpable(), *resource.getrlimit(resource.RLIMIT_CORE))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is closed in other ways")
+def test_nobody_looks_into_the_memory_of_a_caller() -> None:
+    done = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"1 0 0 0\n"

@@ -145,6 +145,8 @@ async def test_what_a_dead_worker_left_of_the_same_job_is_gone_on_with(tmp_path:
         assert ranges(server) == [("bytes=4-", '"t-1"')]
         with (folder / "7_t-1_dead").open() as held, pytest.raises(BlockingIOError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with (folder / "7_t-0_empty").open() as left:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of no use, and let go
         fetching.drop(JOB.id, delete=False)
         assert (folder / "7_t-1_dead").exists()
         with (folder / "7_t-1_dead").open() as held:

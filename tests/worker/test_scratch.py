@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from mediamill.worker.scratch import (
     remove_folder,
     take_files,
 )
+from tests.worker.harness import as_user, needs_root
 
 
 def fill(folder: Path, *names: str) -> Path:
@@ -122,3 +125,30 @@ def test_what_is_no_plain_file_of_the_folder_is_refused(
     with pytest.raises(InvalidOutputError, match=says) as refused:
         take_files(made, {name: path}, tmp_path / "taken")
     assert f"derivative {name!r}" in str(refused.value)
+
+
+CLOSED = """
+import os, sys
+from pathlib import Path
+from mediamill.worker.scratch import empty_folder, remove_folder
+
+top = Path(sys.argv[1], "top")
+for name in ("a", "b/c/d", "b/e"):
+    (top / name).mkdir(parents=True)
+(top / "b" / "c" / "file").touch()
+for name, mode in (("b/c/d", 0), ("b/c", 0o100), ("b/e", 0), ("b", 0o300), ("a", 0)):
+    (top / name).chmod(mode)
+before = len(os.listdir("/proc/self/fd"))
+print(empty_folder(top), os.listdir(top), len(os.listdir("/proc/self/fd")) - before)
+remove_folder(top)
+print(top.exists())
+"""
+
+
+@needs_root
+def test_folders_that_an_ordinary_user_closed_are_opened_and_removed() -> None:
+    with as_user() as (folder, options):
+        own = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        command = [sys.executable, "-c", CLOSED, str(folder)]
+        done = subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, **options)
+    assert done.stdout == "True [] 0\nFalse\n", done.stderr

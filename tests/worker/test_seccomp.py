@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from mediamill.worker.seccomp import _MACHINES, _program
+from mediamill.worker.seccomp import _MACHINES, _program, is_available
 
 X86, ARM = "x86_64", "aarch64"
 ALLOWED = "allowed"
@@ -188,3 +190,23 @@ def test_numbers_of_one_machine_mean_nothing_on_the_other(machine: str, others: 
     allowed = {number for number in range(463) if decide(machine, {}, number) == ALLOWED}
     assert allowed.isdisjoint(others), "ptrace, setuid and mount there; asynchronous reads and writes here"
     assert 90 < len(allowed) < 150
+
+
+CARD = """
+import fcntl
+from mediamill.worker import seccomp
+
+seccomp.filter_calls({given})
+try:
+    fcntl.ioctl(0, 0xC00464B2, bytes(64))
+except OSError as error:
+    print(error.errno)
+"""
+
+
+@pytest.mark.skipif(not is_available(), reason="no filter on system calls here")
+@pytest.mark.parametrize(("given", "said"), [("", errno.EPERM), ("devices=True", errno.ENOTTY)])
+def test_a_graphics_card_is_asked_by_those_alone_that_have_one(given: str, said: int) -> None:
+    command = [sys.executable, "-c", CARD.format(given=given)]
+    done = subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert int(done.stdout) == said
