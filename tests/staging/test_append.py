@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -129,3 +130,22 @@ async def test_an_inflow_that_comes_by_turns_is_taken_to_its_end_and_no_further(
         with pytest.raises(BeyondLengthError):
             await append(part, pieces(Water(2), Water(1)), offset=6, length=8)
         assert part.size == 6
+
+
+@pytest.mark.usefixtures("synced")
+async def test_a_sender_that_breaks_off_is_told_so_whatever_the_disk_says_meanwhile(
+    tmp_path: Path, upload_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b"x" * 100
+        raise ConnectionResetError
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with hold_part(tmp_path, upload_id) as part:
+        with pytest.raises(ConnectionResetError):
+            await append(part, broken(), offset=0, length=5_000)
+        assert part.size == 1_100
