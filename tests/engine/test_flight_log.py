@@ -408,3 +408,16 @@ def test_dumps_are_kept_for_thirty_days_fifty_at_most_and_the_latest_come_first(
     (folder / "other.txt").touch()
     assert first.name.startswith(".._a_worker_")
     assert flight_log.latest_dumps(folder) == [second, first]
+
+
+def test_a_dump_is_utf_8_whatever_the_language_of_the_system_is(tmp_path: Path) -> None:
+    script = (
+        "import logging, pathlib, sys\nfrom mediamill.engine.flight_log import FlightLog\n"
+        "flight = FlightLog()\n"
+        "flight.handle(logging.LogRecord('x', 20, '', 0, 'Gr\\u00fc\\u00dfe \\udc80', (), None))\n"
+        "flight.dump(pathlib.Path(sys.argv[1]), 1)"
+    )
+    own = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=own, check=True, timeout=60)
+    (path,) = flight_log.latest_dumps(flight_log.forensics(tmp_path))
+    assert path.read_text("utf-8").endswith(" x: Grüße \\udc80\n")
