@@ -136,7 +136,7 @@ top = Path(sys.argv[1], "top")
 for name in ("a", "b/c/d", "b/e"):
     (top / name).mkdir(parents=True)
 (top / "b" / "c" / "file").touch()
-for name, mode in (("b/c/d", 0), ("b/c", 0o100), ("b/e", 0), ("b", 0o300), ("a", 0)):
+for name, mode in (("b/c/d", 0), ("b/c", 0o100), ("b/e", 0), ("b", 0o500), ("a", 0)):
     (top / name).chmod(mode)
 before = len(os.listdir("/proc/self/fd"))
 print(empty_folder(top), os.listdir(top), len(os.listdir("/proc/self/fd")) - before)

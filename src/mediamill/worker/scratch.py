@@ -121,8 +121,11 @@ def _remove(top: int, name: str) -> None:
 
 
 def _open_folder(within: int, name: str) -> int:
+    """With all rights: a folder that can be read may still not give away what is in it."""
     with contextlib.suppress(PermissionError):
-        return os.open(name, _FOLDER, dir_fd=within)
+        opened = os.open(name, _FOLDER, dir_fd=within)
+        os.fchmod(opened, 0o700)
+        return opened
     found = os.open(name, os.O_PATH | _FOLDER, dir_fd=within)
     try:
         os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - there is no name to go by
