@@ -305,6 +305,10 @@ def test_a_text_of_ten_thousand_characters_is_kept_and_a_longer_one_keeps_head_a
     assert len(kept[4].traceback or "") == len(cut)
     log.debug("%s %s %s %s %s", "a", 1, 1.5, True, None)
     assert flight.entries()[5].args == ("a", 1, 1.5, True, None)
+    log.debug("%s %s", "a", Path("b"))
+    assert (flight.entries()[6].message, flight.entries()[6].args) == ("a b", None), (
+        "what may change is worded at once"
+    )
 
 
 def test_a_traceback_that_was_put_into_words_before_is_not_put_into_words_again(

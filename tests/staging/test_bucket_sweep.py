@@ -71,17 +71,17 @@ async def test_garbage_and_orphans_go_and_errors_are_told(
 
         await wait_until(never_named_one_is_gone)
         await storage.send(local(tmp_path, b"its sender died too"))
-        await run("update stored_garbage set at = now() - interval '25 hours'")
 
         async def swept_again() -> bool:
             async with database.connection() as connection:
                 return bool(await connection.fetchval("select count(*) = 0 from stored_garbage"))
 
-        await wait_until(swept_again)
-        await run("alter table stored_garbage rename to hidden")
-        caplog.clear()
-        await wait_until(failed)  # the round of that garbage is over
-        assert len(await keys(storage)) == 2, "the bucket is listed once a day"
+        for name in ("videos/1/kept", None):  # when the second has gone, the round of the first is over
+            await run("update stored_garbage set at = now() - interval '25 hours'")
+            await wait_until(swept_again)
+            if name is not None:
+                await drop(storage, database, name)
+        assert len(await keys(storage)) == 1, "the bucket is listed once a day"
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

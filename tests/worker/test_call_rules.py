@@ -23,6 +23,7 @@ ALLOWED = {
     ),
     "https://API.Example.COM/v1beta/files/a-b_c": "https://api.example.com/v1beta/files/a-b_c",
     "https://api.example.com/a%20b".replace("%20", "%C3%BC"): "https://api.example.com/a%C3%BCb",
+    "https://api.example.com/a%21b": "https://api.example.com/a%21b",
     "https://modelle.xn--mnchen-3ya.example/api/x": "https://modelle.xn--mnchen-3ya.example/api/x",
 }
 
@@ -85,6 +86,8 @@ FORBIDDEN = [
     "http://127.0.0.1:11434/%76%31/models",
     "http://127.0.0.1:11434/v1/%",
     "http://127.0.0.1:11434/v1/%0d%0aX: y",
+    "http://127.0.0.1:11434/v1/mo%20dels",
+    "http://127.0.0.1:11434/v1/mo%7Fdels",
     "http://127.0.0.1:11434/v1/models#fragment",
     # what no address has
     "http://127.0.0.1:11434/v1/mo dels",

@@ -136,7 +136,6 @@ async def test_a_file_for_which_the_disk_has_no_room_is_tried_later(
 async def test_what_a_dead_worker_left_of_the_same_job_is_gone_on_with(tmp_path: Path) -> None:
     folder = tmp_path / "remote_inputs"
     folder.mkdir()
-    (folder / "7_t-0_empty").touch()
     (folder / "77_t-1_other").write_bytes(b"another job's")
     (folder / "7_t-1_dead").write_bytes(DATA[:4])
     async with downloads(tmp_path, rest(4), whole()) as (fetching, server):
@@ -145,14 +144,23 @@ async def test_what_a_dead_worker_left_of_the_same_job_is_gone_on_with(tmp_path:
         assert ranges(server) == [("bytes=4-", '"t-1"')]
         with (folder / "7_t-1_dead").open() as held, pytest.raises(BlockingIOError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with (folder / "7_t-0_empty").open() as left:
-            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of no use, and let go
         fetching.drop(JOB.id, delete=False)
         assert (folder / "7_t-1_dead").exists()
         with (folder / "7_t-1_dead").open() as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of a worker that lives
             other = await fetching.fetch(JOB)
             assert (other != folder / "7_t-1_dead", other.read_bytes()) == (True, DATA)
+
+
+async def test_an_empty_part_is_of_no_use_and_let_go(tmp_path: Path) -> None:
+    empty = tmp_path / "remote_inputs" / "7_t-1_dead"
+    empty.parent.mkdir()
+    empty.touch()
+    async with downloads(tmp_path, whole()) as (fetching, server):
+        assert await fetching.fetch(JOB) != empty
+        assert ranges(server) == [(None, None)]
+        with empty.open() as left:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 async def test_a_whole_part_is_not_sent_again(tmp_path: Path) -> None:
