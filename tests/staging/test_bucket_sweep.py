@@ -76,11 +76,11 @@ async def test_garbage_and_orphans_go_and_errors_are_told(
             async with database.connection() as connection:
                 return bool(await connection.fetchval("select count(*) = 0 from stored_garbage"))
 
-        for name in ("videos/1/kept", None):  # when the second has gone, the round of the first is over
+        for more in ("videos/1/kept", None):  # when the second has gone, the round of the first is over
             await run("update stored_garbage set at = now() - interval '25 hours'")
             await wait_until(swept_again)
-            if name is not None:
-                await drop(storage, database, name)
+            if more is not None:
+                await drop(storage, database, more)
         assert len(await keys(storage)) == 1, "the bucket is listed once a day"
     finally:
         task.cancel()
