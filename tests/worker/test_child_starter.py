@@ -23,7 +23,7 @@ def starter(tmp_path: Path) -> Iterator[ChildStarter]:
 
 def test_pauses_double_up_to_the_longest() -> None:
     assert [pause_seconds(failures) for failures in (1, 2, 3)] == [0.2, 0.4, 0.8]
-    assert pause_seconds(12) == LONGEST_PAUSE_SECONDS
+    assert [pause_seconds(failures) for failures in (8, 9, 5000)] == [25.6, *[LONGEST_PAUSE_SECONDS] * 2]
 
 
 async def test_pauses_grow_until_a_child_is_ready(

@@ -18,7 +18,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 def pause_seconds(failures: int) -> float:
     """How long to wait after so many in a row."""
-    return min(LONGEST_PAUSE_SECONDS, 0.1 * 2.0**failures)
+    return min(LONGEST_PAUSE_SECONDS, 0.1 * 2.0 ** min(failures, 10))  # no number holds 2.0 ** 1024
 
 
 class ChildStarter:
