@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mediamill.engine.model import failure_of
 from mediamill.worker import scratch, seccomp
 from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.scratch import take_files
-from tests.worker.refused_calls import COPY_FILE_RANGE, refuse_call
+from tests.worker.refused_calls import COPY_FILE_RANGE, WRITE, refuse_call
 
 
 def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
@@ -61,3 +62,24 @@ def test_a_file_that_is_held_open_is_copied_even_where_the_kernel_does_not_copy(
         held.write(b"changed")
     assert (tmp_path / "taken" / "film").read_bytes() == content
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["film"]
+
+
+@pytest.mark.skipif(not seccomp.is_available(), reason="no filter on system calls here")
+@pytest.mark.parametrize("refusal", ["ENOSPC", "EDQUOT", "EIO"])
+def test_a_full_or_broken_disk_is_not_blamed_on_the_processor(tmp_path: Path, refusal: str) -> None:
+    number = getattr(errno, refusal)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "film").write_bytes(b"much")
+
+    def take() -> None:
+        refuse_call(COPY_FILE_RANGE, number)
+        refuse_call(WRITE, number)
+        take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
+
+    with (
+        (tmp_path / "made" / "film").open("r+b"),  # so that it is copied
+        ThreadPoolExecutor(max_workers=1) as thread,
+        pytest.raises(OSError, match=os.strerror(number)) as caught,
+    ):
+        thread.submit(take).result()
+    assert failure_of(caught.value, "").permanent is False

@@ -30,6 +30,11 @@ _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 EMPTY_SECONDS = 30.0
 PIECE_BYTES = 1 << 20
+# These say nothing about the file: another attempt may succeed, here or on another machine.
+MACHINE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+)
 
 
 class Home:
@@ -165,6 +170,8 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
                 _settle(taken)
         except OSError as error:
+            if error.errno in MACHINE_ERRORS:
+                raise
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise InvalidOutputError(f"derivative {name!r}: a link is in the way of {path!r}") from error
             raise InvalidOutputError(f"derivative {name!r}: {error.strerror}: {path!r}") from error
