@@ -9,6 +9,7 @@ import gc
 import itertools
 import os
 import shutil
+import ssl
 import tempfile
 import threading
 import time
@@ -16,9 +17,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import httpx
 import psutil
 import pytest
 
@@ -91,6 +93,21 @@ def passwords_cost_little() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", hasher)
         patch.setattr(passwords, "NOBODY", CHEAP_NOBODY)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Each client of httpx reads all certificates of its bundle, which takes 20 ms; tests make thousands of them."""
+    read = cache(lambda _file, _folder: httpx.create_ssl_context())
+
+    def create(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert is not None or not trust_env:
+            return httpx.create_ssl_context(verify, cert, trust_env)
+        return read(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", create)
         yield
 
 
