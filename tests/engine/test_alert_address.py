@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from mediamill.engine.alert_address import Target, find_targets, is_public, resolve_host
+from mediamill.engine.alert_address import AddressRefusedError, Target, find_targets, is_public, resolve_host
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,41 @@ async def test_each_address_of_a_host_is_found_once() -> None:
     assert await resolve_host("127.0.0.1", 80) == ["127.0.0.1"]
     found = await resolve_host("localhost", 80)
     assert len(found) == len(set(found)) > 0
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("https://hooks.example/a", 443),
+        ("http://hooks.example/a", 80),
+        ("https://hooks.example:80/a", 80),
+        ("http://hooks.example:8443/a", 8443),
+    ],
+)
+async def test_a_name_is_looked_up_for_the_port_of_the_webhook(url: str, port: int) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def resolve(host: str, port: int) -> list[str]:
+        asked.append((host, port))
+        return ["8.8.8.8"]
+
+    await find_targets(url, allow_private=False, resolve=resolve)
+    assert asked == [("hooks.example", port)]
+
+
+async def test_a_host_without_addresses_and_one_with_a_private_one_are_no_targets() -> None:
+    found: list[str] = []
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return found
+
+    with pytest.raises(OSError, match="has no address"):
+        await find_targets("https://a.example", allow_private=True, resolve=resolve)
+    found += ["8.8.8.8", "10.0.0.1"]
+    with pytest.raises(
+        AddressRefusedError, match=r"a\.example is at 10\.0\.0\.1, which is not a public address"
+    ):
+        await find_targets("https://a.example", allow_private=False, resolve=resolve)
+    for wrong in ("ftp://a.example", "https://", "a.example", "https://a:b:c"):
+        with pytest.raises(AddressRefusedError):
+            await find_targets(wrong, allow_private=True, resolve=resolve)

@@ -277,7 +277,7 @@ async def test_a_secret_that_is_none_is_said_and_not_shown(bench: Bench, receive
 
 @pytest.mark.spec("E32")
 async def test_the_sender_is_woken_by_an_alert_and_stays_alive_while_the_webhook_fails(
-    bench: Bench, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(alert_sender, "POLL_SECONDS", 3600.0)
     receiver.status = "503 Service Unavailable"
@@ -289,12 +289,24 @@ async def test_the_sender_is_woken_by_an_alert_and_stays_alive_while_the_webhook
     async def sent() -> bool:
         return (True, 1, None) in await outbox(bench)
 
+    async def told() -> bool:
+        return "sending alerts failed" in caplog.text
+
+    async def sent_again() -> bool:
+        return (await outbox(bench)).count((True, 1, None)) == 2
+
     try:
         await raise_one(bench)
         await wait_until(failed)
         receiver.status = "200 OK"
         await raise_one(bench, "worker_shutdown", worker="a")
         await wait_until(sent)
+        await bench.run("alter table alerts rename to hidden")
+        await bench.run("notify mediamill_alerts")
+        await wait_until(told)
+        await bench.run("alter table hidden rename to alerts")
+        await raise_one(bench, "worker_startup", worker="b")
+        await wait_until(sent_again)
         assert not task.done()
     finally:
         task.cancel()
@@ -321,26 +333,3 @@ async def test_without_a_webhook_there_is_no_sender_and_nothing_is_taken(bench: 
     await asyncio.wait_for(send_alerts_forever(bench.database, Settings()), 60)
     assert await send_waiting(bench.database, Settings()) == 0
     assert await outbox(bench) == [(False, 0, None)]
-
-
-@pytest.mark.parametrize(
-    ("url", "port"),
-    [("https://example.com/", 443), ("http://example.com/", 80), ("http://example.com:81/", 81)],
-)
-async def test_a_host_is_looked_up_with_the_port_of_its_scheme(url: str, port: int) -> None:
-    asked: list[int] = []
-
-    async def resolve(_host: str, port: int) -> list[str]:
-        asked.append(port)
-        return ["8.8.8.8"]
-
-    await find_targets(url, allow_private=False, resolve=resolve)
-    assert asked == [port]
-
-
-async def test_a_host_without_an_address_is_unavailable() -> None:
-    async def resolve(_host: str, _port: int) -> list[str]:
-        return []
-
-    with pytest.raises(OSError, match="no address"):
-        await find_targets("https://example.com/", allow_private=False, resolve=resolve)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mediamill.engine.claim import CHORES_SECONDS, claim_with_chores
+from mediamill.engine.hold import hold_owner
 from mediamill.engine.model import NewJob, Priority, WorkerState
 from mediamill.engine.workers import heartbeat, register_worker
 from tests.engine.conftest import Bench
@@ -154,3 +158,49 @@ async def test_a_pool_definition_decides_the_lease(bench: Bench) -> None:
     assert (
         await bench.one("select extract(epoch from lease_expires_at - claimed_at)::float8 from jobs") == 1800
     )
+
+
+async def test_a_claim_tells_the_subjects_of_all_jobs_if_one_of_them_wants_to_know(bench: Bench) -> None:
+    for subject_id, kind in (("s", "test.subject"), ("p", "test.plain")):
+        await bench.enqueue(kind, subject_id=subject_id)
+    assert len(await bench.claim(amount=2)) == 2
+    assert await bench.subject("s") == "claimed"
+    refusing = await bench.enqueue("test.subject", subject_id="r", payload={"refuse": "claimed"})
+    willing = await bench.enqueue("test.subject", subject_id="w")
+    assert [job.id for job in await bench.claim(amount=2)] == [willing]
+    assert (
+        await bench.one("select (state, attempts)::text from jobs where id = $1", refusing) == "(scheduled,1)"
+    )
+    assert (await bench.subject("w"), await bench.subject("r")) == ("claimed", "released")
+
+
+@pytest.mark.spec("E12")
+async def test_a_claim_with_chores_puts_right_what_keeps_it_from_jobs_and_says_when_the_next_is_due(
+    bench: Bench,
+) -> None:
+    async def claim(amount: int = 5) -> tuple[list[int], datetime | None]:
+        async with bench.database.connection() as connection:
+            jobs, due_at = await claim_with_chores(
+                bench.database, connection, bench.engine, claimer, await bench.pool(), amount
+            )
+        return [job.id for job in jobs], due_at
+
+    claimer = await bench.worker()
+    async with bench.database.transaction() as connection:
+        slipped = await bench.enqueuer.enqueue_job(connection, NewJob("test.plain", owner="bot"))
+        async with bench.database.transaction() as other:
+            await hold_owner(other, "bot")
+    assert await claim() == ([], None)
+    assert await bench.state(slipped) == "held"
+    later = await bench.enqueue(run_after=datetime.now(UTC) + timedelta(hours=1))
+    claimed, due_at = await claim()
+    assert claimed == []
+    assert due_at == await bench.one("select run_after from jobs where id = $1", later)
+    claimer.looked_at = time.monotonic()
+    now = await bench.enqueue()
+    assert await claim(0) == ([], None)
+    assert await claim() == ([now], None), "chores wait for a second where there are jobs"
+    claimer.looked_at -= CHORES_SECONDS
+    last = await bench.enqueue()
+    assert await claim() == ([last], due_at)
+    assert time.monotonic() - claimer.looked_at < CHORES_SECONDS

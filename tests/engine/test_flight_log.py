@@ -374,7 +374,9 @@ async def test_a_crash_in_the_event_loop_is_shown_by_whoever_did_so_before(tmp_p
     loop.call_exception_handler({"message": "a task failed", "exception": RuntimeError("no")})
     loop.set_exception_handler(None)
     assert shown == ["a task failed"]
-    assert [one.args for one in flight.entries()] == [("the event loop: a task failed",)]
+    (kept,) = flight.entries()
+    assert kept.args == ("the event loop: a task failed",)
+    assert (kept.traceback or "").strip() == "RuntimeError: no"
 
 
 def test_what_is_installed_hears_four_loggers_and_uninstalling_leaves_them_as_before() -> None:
@@ -406,3 +408,16 @@ def test_dumps_are_kept_for_thirty_days_fifty_at_most_and_the_latest_come_first(
     (folder / "other.txt").touch()
     assert first.name.startswith(".._a_worker_")
     assert flight_log.latest_dumps(folder) == [second, first]
+
+
+def test_a_dump_is_utf_8_whatever_the_language_of_the_system_is(tmp_path: Path) -> None:
+    script = (
+        "import logging, pathlib, sys\nfrom mediamill.engine.flight_log import FlightLog\n"
+        "flight = FlightLog()\n"
+        "flight.handle(logging.LogRecord('x', 20, '', 0, 'Gr\\u00fc\\u00dfe \\udc80', (), None))\n"
+        "flight.dump(pathlib.Path(sys.argv[1]), 1)"
+    )
+    own = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=own, check=True, timeout=60)
+    (path,) = flight_log.latest_dumps(flight_log.forensics(tmp_path))
+    assert path.read_text("utf-8").endswith(" x: Grüße \\udc80\n")

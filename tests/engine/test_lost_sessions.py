@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -232,3 +233,13 @@ async def test_a_subject_that_refuses_does_not_keep_other_lost_workers_from_bein
     await release_lost_sessions(bench.database, bench.engine)
     assert await bench.state(good) == "queued"
     assert await bench.one("select count(*) from jobs where state = 'running'") == 0
+
+
+@pytest.mark.spec("E9", "E21")
+async def test_a_worker_that_is_lost_is_told_of_as_offline(bench: Bench) -> None:
+    (id_,) = await claim_many(bench, "w", 1)
+    await bench.run("update workers set process = $1", dead_process())
+    assert await release_lost_sessions(bench.database, bench.engine) == 1
+    assert await bench.state(id_) == "queued"
+    told = await bench.one("select data::jsonb - 'id' from events where topic = 'worker.status'")
+    assert json.loads(told) == {"name": "w", "state": "offline"}

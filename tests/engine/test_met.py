@@ -70,3 +70,15 @@ async def test_a_job_whose_subject_refuses_to_be_handed_back_does_not_keep_its_n
     assert [await bench.state(id_) for id_ in ids] == ["queued"] * 3
     assert [await bench.subject(f"s{n}") for n in range(3)] == ["released", "claimed", "released"]
     assert await bench.one("select sum(attempts) from jobs") == 0
+
+
+@pytest.mark.spec("E5")
+async def test_jobs_whose_handing_back_met_another_stay_in_hand_to_be_handed_back_again(bench: Bench) -> None:
+    id_ = await meet(bench, "released")
+    jobs = await bench.claim()
+    with pytest.raises(DeadlockDetectedError):
+        await hand_back(bench.database, bench.engine, jobs[0].worker_id, jobs)
+    assert await bench.state(id_) == "running"
+    await part(bench)
+    await hand_back(bench.database, bench.engine, jobs[0].worker_id, jobs)
+    assert (await bench.state(id_), await bench.subject("s")) == ("queued", "released")

@@ -39,6 +39,12 @@ async def change(bench: Bench, *changes: dict[str, Any], **more: Any) -> list[Po
         ([{"name": "default", "concurrency": 0}], False, "concurrency must be between 1 and 10000, not 0"),
         ([{"name": "default", "concurrency": "four"}], False, "concurrency must be int, not 'four'"),
         ([{"name": "default", "concurrency": True}], False, "concurrency must be int, not True"),
+        ([{"name": "default", "processor": 7}], False, "processor must be str or NoneType, not 7"),
+        (
+            [{"name": "default", "timeout_seconds": "1"}],
+            False,
+            "timeout_seconds must be int or float, not '1'",
+        ),
         ([{"name": "default", "timeout_seconds": -1}], False, "timeout_seconds must be between"),
         ([{"name": "default", "lease_seconds": float("nan")}], False, "lease_seconds must be between"),
         ([{"name": "default", "matches": "image/png"}], False, "matches must be a list"),

@@ -89,13 +89,6 @@ async def test_a_subject_is_told_why_its_job_moves(bench: Bench) -> None:
     ]
 
 
-async def test_a_claim_of_several_kinds_tells_the_subjects_that_want_to_know(bench: Bench) -> None:
-    for kind in ("test.plain", "test.subject"):
-        await bench.enqueue(kind, subject_id="s", payload={"kind": kind})
-    assert len(await bench.claim(amount=2)) == 2
-    assert await bench.subject("s") == "claimed"
-
-
 async def test_a_dead_job_whose_subject_or_file_is_gone_is_not_requeued_and_says_why(bench: Bench) -> None:
     async def refuse(_connection: Connection, _moved: Sequence[Moved]) -> set[int]:
         return set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from mediamill.staging import append as append_file
 from mediamill.staging.append import append
 from mediamill.staging.quota import StorageFullError
-from mediamill.staging.resumable import create_part, hold_part, part_path
+from mediamill.staging.resumable import BeyondLengthError, create_part, hold_part, part_path
 
 
 class Water:
@@ -106,3 +107,45 @@ async def test_a_disk_that_others_fill_meanwhile_stops_the_upload_and_keeps_what
 async def test_a_chunk_that_ends_where_the_upload_does_is_taken(tmp_path: Path, upload_id: UUID) -> None:
     with hold_part(tmp_path, upload_id) as part:
         assert await append(part, pieces(b"12", Water(3)), offset=0, length=5) == 5
+
+
+async def test_an_inflow_that_comes_by_turns_is_taken_to_its_end_and_no_further(
+    tmp_path: Path, upload_id: UUID
+) -> None:
+    class Tap(Water):
+        """Two bytes in each turn."""
+
+        def read_into(self, buffer: memoryview) -> int:
+            turn_is_over = len(self.asked) % 2
+            self.asked.append(len(buffer))
+            if turn_is_over:
+                return 0
+            buffer[:2] = b"ww"
+            self.left -= 2
+            return 2
+
+    tap = Tap(6)
+    with hold_part(tmp_path, upload_id) as part:
+        assert await append(part, pieces(tap, tap, tap), offset=0, length=6) == 6
+        with pytest.raises(BeyondLengthError):
+            await append(part, pieces(Water(2), Water(1)), offset=6, length=8)
+        assert part.size == 6
+
+
+@pytest.mark.usefixtures("synced")
+async def test_a_sender_that_breaks_off_is_told_so_whatever_the_disk_says_meanwhile(
+    tmp_path: Path, upload_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b"x" * 100
+        raise ConnectionResetError
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with hold_part(tmp_path, upload_id) as part:
+        with pytest.raises(ConnectionResetError):
+            await append(part, broken(), offset=0, length=5_000)
+        assert part.size == 1_100

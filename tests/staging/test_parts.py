@@ -54,6 +54,7 @@ async def test_a_part_gathers_is_known_by_its_content_and_becomes_a_stored_file(
         assert isinstance(facts, PartFacts)
         assert facts.size == 9
         await part.move("videos/1/source")
+    assert (tmp_path / "videos" / "1").stat().st_mode & 0o777 == 0o700
     async with database.connection() as connection:
         assert not await parts.has_moved(connection, "videos/1/source")
     stored = await parts.sniff_stored("videos/1/source")

@@ -121,3 +121,9 @@ async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(StorageFullError, match="disk is full"):
         await stage(tmp_path, chunks(b"media"))
     assert names(tmp_path) == []
+
+
+async def test_the_first_file_of_an_installation_makes_its_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    assert await stage(folder, chunks(b"media")) == 5
+    assert names(folder) == ["g-1"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from pathlib import Path
 from uuid import uuid4
 
@@ -141,6 +143,24 @@ async def test_there_and_back_gives_the_same_files_and_twins_stay_one_file(
     assert (again.files, again.copied_files) == (0, 0)
 
 
+async def test_a_twin_whose_move_was_killed_in_the_middle_is_linked_by_the_next(
+    storage: BucketStorage, database: Database, data: Path
+) -> None:
+    first, twin = "libraries/001/1-2-3/preview.webp", data / "libraries/001/4-5-6/preview.webp"
+    twin.parent.mkdir()
+    os.link(data / first, twin)
+    await move_files(database, storage, Moved(Target.BUCKET))
+    file = await storage.open(database, first)
+    assert file is not None
+    twin.unlink()
+    (data / "scratch").mkdir(exist_ok=True)
+    os.link(data / first, data / "scratch" / f"move-{file.mark}")
+    moved = await move_files(database, storage, Moved(Target.FOLDER))
+    assert (moved.faults, moved.copied_files) == ([], 1)
+    assert twin.samefile(data / first)
+    assert list((data / "scratch").iterdir()) == []
+
+
 async def test_objects_that_were_lost_in_the_bucket_are_found_and_sent_again(
     storage: BucketStorage, database: Database, data: Path
 ) -> None:
@@ -217,6 +237,35 @@ async def test_it_refuses_while_a_server_runs_and_says_who(
         assert await in_bucket(storage, database) == {}
     finally:
         await server.close()
+
+
+async def test_a_server_that_starts_meanwhile_keeps_every_file_from_being_deleted(
+    storage: BucketStorage, database: Database, data: Path
+) -> None:
+    before, up, over = files_of(data), threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        server = await Database.open(database.url, connections=1, name="mediamill server")
+        async with server.connection():
+            up.set()
+            await asyncio.to_thread(over.wait)
+        await server.close()
+
+    running = threading.Thread(target=lambda: asyncio.run(serve()))
+
+    def start_server(_what: str, _moved: Moved) -> None:
+        if not running.is_alive():
+            running.start()
+            up.wait(60)
+
+    try:
+        with pytest.raises(StillRunningError):
+            await move_files(database, storage, Moved(Target.BUCKET, show=start_server), delete=True)
+    finally:
+        over.set()
+        running.join()
+    assert files_of(data) == before
+    assert await in_bucket(storage, database) == FILES
 
 
 async def test_it_refuses_without_a_bucket_and_into_the_bucket_of_another_database(

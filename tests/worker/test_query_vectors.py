@@ -65,6 +65,8 @@ async def test_so_many_searches_are_remembered_and_no_more(tmp_path: Path) -> No
     assert len(vectors._known) == REMEMBERED
     assert (False, None, "search 0") in vectors._known
     assert (False, None, "search 1") not in vectors._known
+    await vectors.text("search 2")
+    assert len(vectors._known) == REMEMBERED, "nothing is forgotten before there is more"
 
 
 @pytest.mark.spec("L11")
