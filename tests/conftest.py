@@ -9,6 +9,7 @@ import gc
 import itertools
 import os
 import shutil
+import ssl
 import tempfile
 import threading
 import time
@@ -16,18 +17,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import httpx
 import psutil
 import pytest
 
 from bench.superuser import superuser_url
+from mediamill.access import passwords
 from mediamill.db import file_lock
 from mediamill.db.connection import Database
 from mediamill.db.embedded import EmbeddedServer, stop_immediately
 from mediamill.db.migrate import upgrade
 from mediamill.db.roles import OWN_SCHEMA
 from mediamill.engine.flight_log import uninstall
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 PREFIX = "mediamill-tests-"
 MEMORY = "/dev/shm"
@@ -41,6 +48,9 @@ SETTINGS = {
     "max_wal_size": "512MB",
     "shared_buffers": "64MB",  # looked through whenever a database is made or dropped
 }
+
+# Of a password that nobody has, as `passwords.NOBODY`, but cheap.
+CHEAP_NOBODY = "$argon2id$v=19$m=8,t=1,p=1$rS0mw8o1b9mXRLnw8HGSpQ$eRhyVnBwL95VoJChKWOkzNOtfCD3XovSuCDDEnJAUBw"
 
 _numbers = itertools.count(1)
 _TEMPLATE = f"mediamill_template_{os.getpid()}"
@@ -68,6 +78,37 @@ def no_flight_log_is_left() -> Iterator[None]:
     yield
     os.umask(umask)
     uninstall()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def passwords_cost_little() -> Iterator[None]:
+    """A hash takes a tenth of a second and 64 MiB, on purpose, and tests need hundreds. What they start pays for it."""
+
+    @cache
+    def hasher() -> PasswordHasher:
+        from argon2 import PasswordHasher
+
+        return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", hasher)
+        patch.setattr(passwords, "NOBODY", CHEAP_NOBODY)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Each client of httpx reads all certificates of its bundle, which takes 20 ms; tests make thousands of them."""
+    read = cache(lambda _file, _folder: httpx.create_ssl_context())
+
+    def create(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert is not None or not trust_env:
+            return httpx.create_ssl_context(verify, cert, trust_env)
+        return read(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", create)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from mediamill.conversations.provider import ProviderFactory
@@ -95,7 +95,7 @@ def tell(found: Collection[Plugin]) -> None:
 
 def _points(group: str) -> Iterator[EntryPoint]:
     """Those of other packages than ours, in an order that does not depend on the disk."""
-    points = [point for point in entry_points(group=group) if not registry.is_ours(point)]
+    points = [point for point in registry.declared(group) if not registry.is_ours(point)]
     yield from sorted(points, key=lambda point: (point.name, point.value))
 
 

@@ -12,7 +12,7 @@ from mediamill.db.connection import Database, DatabaseDownError
 from mediamill.testing.chaos import Chaos, ChaosPlan
 from tests.cli.conftest import finish_process, start_process
 
-JOBS, KILLS, SEED = 300, 12, 20261115
+JOBS, KILLS, SEED = 150, 8, 20261115
 
 
 @pytest.mark.timeout(600)

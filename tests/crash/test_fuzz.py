@@ -23,7 +23,7 @@ from mediamill.testing.fuzz_watch import (
 )
 from tests.cli.conftest import finish_process, start_process
 
-FILES, SEED = 80, 20261115
+FILES, SEED = 64, 20261115
 FIGURES = ("crashed", "hung", "escaped", "over_memory", "without_reason")
 
 

@@ -23,7 +23,7 @@ from tests.media.clips import encode, pan
 
 __all__ = ["mill"]
 
-IMAGES, SCENES = 12, 10
+IMAGES, SCENES = 8, 6
 ASSETS = """
 insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at)
 select number, 1, 'image-' || lpad(n::text, 7, '0'), 'image', 0, 1, n, now() from libraries, generate_series(1, $1) n

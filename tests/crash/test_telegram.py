@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,27 +68,27 @@ ACK = "Saved 2 images. Send text instructions."
 ANOTHER = "Saved 1 image. Send text instructions."
 
 
-async def look(url: str, sql: str) -> list[tuple[Any, ...]]:
-    connection = await asyncpg.connect(url)
-    try:
-        return [tuple(row) for row in await connection.fetch(sql)]
-    finally:
-        await connection.close()
+@pytest.fixture
+async def connection(new_url: str) -> AsyncIterator[Any]:
+    """One for all that the test itself asks."""
+    opened = await asyncpg.connect(new_url)
+    yield opened
+    await opened.close()
 
 
-async def prepare(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(TAKEN)
-        config = {
-            "providers": {"telegram": {"token": TOKEN}},
-            "reply": {"by": "openai"},
-            "access": {"mode": "open"},
-        }
-        await create_bot(connection, "bot", BotConfig.model_validate(config))
-        await start_bot(connection, "bot")
-    finally:
-        await connection.close()
+async def look(connection: Any, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await connection.fetch(sql)]
+
+
+async def prepare(connection: Any) -> None:
+    await connection.execute(TAKEN)
+    config = {
+        "providers": {"telegram": {"token": TOKEN}},
+        "reply": {"by": "openai"},
+        "access": {"mode": "open"},
+    }
+    await create_bot(connection, "bot", BotConfig.model_validate(config))
+    await start_bot(connection, "bot")
 
 
 @pytest.fixture(scope="module")
@@ -111,30 +111,30 @@ def run_until_killed(lives: subprocess.Popen[str], *words: object) -> None:
 @pytest.mark.spec("I5", "I7", "I8")
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_there_it_goes_on_and_every_update_is_taken_once(
-    lives: subprocess.Popen[str], new_url: str, tmp_path: Path, point: str
+    lives: subprocess.Popen[str], new_url: str, connection: Any, tmp_path: Path, point: str
 ) -> None:
-    await prepare(new_url)
+    await prepare(connection)
     with TelegramServer() as telegram:
         write_all(telegram)
         await in_thread(run_until_killed, lives, new_url, tmp_path, telegram.url, point)
         await live(new_url, tmp_path, telegram.url)
         said = Counter(telegram.texts())
         assert telegram.waiting == []
-    assert await look(new_url, "select state, count(*) from telegram_updates group by 1") == [("done", 8)]
-    messages = await look(new_url, "select content from queues where source = 'user'")
+    assert await look(connection, "select state, count(*) from telegram_updates group by 1") == [("done", 8)]
+    messages = await look(connection, "select content from queues where source = 'user'")
     assert sorted(row[0] for row in messages) == ["one", "three", "two", "words"]
-    taken = dict(await look(new_url, "select text, images from taken"))
-    assert len(await look(new_url, "select from taken")) == 4
+    taken = dict(await look(connection, "select text, images from taken"))
+    assert len(await look(connection, "select from taken")) == 4
     # The words of the voice note may be there before or after the photos that came later.
     assert taken["one"] == []
     assert taken["two"] == [png(1), png(2)]
-    rest = await look(new_url, "select image_bytes from input_images where run_id is null")
+    rest = await look(connection, "select image_bytes from input_images where run_id is null")
     assert sorted([*taken["three"], *taken["words"], *(row[0] for row in rest)]) == sorted([png(3), png(4)])
     assert png(3) in [*taken["three"], *taken["words"]]
-    assert await look(new_url, "select state, count(*) from replies group by 1") == [("sent", 4)]
+    assert await look(connection, "select state, count(*) from replies group by 1") == [("sent", 4)]
     assert all(said[answer] for answer in ANSWERS), said
     assert sum(said.values()) - len(said) <= 1, said  # only an answer that was on its way
-    lost = await look(new_url, "select saved from telegram_acks where message_id is null")
+    lost = await look(connection, "select saved from telegram_acks where message_id is null")
     assert len(lost) <= 1  # only an acknowledgement that was on its way, and has arrived or not
     assert said[ACK] == 1 or (2,) in lost
     assert said[ANOTHER] == 1 or (1,) in lost

@@ -24,6 +24,7 @@ from mediamill.engine.alert_sender import (
 from mediamill.engine.alerts import list_alerts
 from mediamill.engine.model import backoff_seconds
 from mediamill.settings import Settings
+from tests.conftest import wait_until
 from tests.engine.alerting import SECRET, Receiver, raise_one, receiver, settings_for
 from tests.engine.conftest import Bench
 
@@ -167,10 +168,13 @@ async def test_the_sender_outlives_errors_and_leaves_no_connection_behind(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (
-        await bench.one(
-            "select count(*) from pg_stat_activity where application_name = 'mediamill alerts' "
-            "and datname = current_database()"
+
+    async def is_closed() -> bool:  # the server notices a moment later
+        return bool(
+            await bench.one(
+                "select count(*) = 0 from pg_stat_activity where application_name = 'mediamill alerts' "
+                "and datname = current_database()"
+            )
         )
-        == 0
-    )
+
+    await wait_until(is_closed)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tomllib
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, async_playwright, expect
@@ -17,6 +19,8 @@ expect.set_options(timeout=60_000)  # the usual five seconds are short on a busy
 
 FOUND = Path(__file__).parents[2] / ".tools" / "browser"
 SHOTS = Path(__file__).parents[1] / "screenshots"
+PICTURES = Path(__file__).parents[2] / "docs" / "images" / "pictures.toml"
+ALL_SHOTS = "ALL_SCREENSHOTS"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -48,8 +52,17 @@ async def open_browser(*more: str) -> AsyncIterator[Browser]:
             await browser.close()
 
 
+@cache
+def shots_of_docs() -> frozenset[str]:
+    """The names of the screenshots that become pictures of the docs."""
+    pictures = tomllib.loads(PICTURES.read_text())
+    return frozenset(each["shot"].removesuffix(".png") for each in pictures.values())
+
+
 async def shoot(page: Page, name: str, *, full_page: bool = False) -> None:
-    """Saves a screenshot under this name, for people and for the pictures of the docs."""
+    """Saves a screenshot under this name: one of the docs always, the others for people who ask for all."""
+    if name not in shots_of_docs() and not os.environ.get(ALL_SHOTS):
+        return
     SHOTS.mkdir(exist_ok=True)
     session = await page.context.new_cdp_session(page)
     try:

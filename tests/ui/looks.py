@@ -56,7 +56,7 @@ async def find_faults(
     *,
     full_page: Literal["never", "always", "phone"] = "always",
 ) -> list[str]:
-    """Shows the page in these looks and takes a screenshot of each; what is wider than the window or bars people.
+    """Shows the page in these looks; what is wider than the window or bars people. `shoot` may take each of them.
 
     Dark pages are only asked for the contrast of their colours: all else was asked while they were light.
     """

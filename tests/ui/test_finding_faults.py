@@ -19,6 +19,7 @@ async def test_what_is_too_wide_pale_or_without_a_name_is_found_in_the_looks_tha
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driven, "SHOTS", tmp_path / "shots")
+    monkeypatch.setenv(driven.ALL_SHOTS, "1")
     monkeypatch.setattr("tests.ui.looks.SETTLE_MS", 200)
     page = await browser.new_page()
     await page.set_content(
@@ -55,3 +56,14 @@ async def test_what_is_folded_away_is_passed_over_stays_in_its_place_and_is_look
     for opened, pale in ((1, 1), (2, 2)):
         await page.locator("details").nth(opened - 1).evaluate("each => each.open = true")
         assert len(await faults_of(page)) == pale
+
+
+async def test_unless_all_are_asked_for_only_screenshots_of_the_docs_are_taken(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driven, "SHOTS", tmp_path / "shots")
+    monkeypatch.delenv(driven.ALL_SHOTS, raising=False)
+    page = await browser.new_page()
+    for name in ("review-light", "review-dark"):
+        await driven.shoot(page, name)
+    assert [path.name for path in (tmp_path / "shots").iterdir()] == ["review-light.png"]

@@ -6,29 +6,19 @@ A program: `python -m tests.worker.straying <folder> [no-namespaces]`; the latte
 from __future__ import annotations
 
 import asyncio
-import ctypes
+import errno
 import json
-import platform
 import sys
 from pathlib import Path
 
 import psutil
 
-from mediamill.worker import child_watch, seccomp
+from mediamill.worker import child_watch
 from mediamill.worker.failures import TooManyThreadsError
 from mediamill.worker.process_namespace import has_namespaces
 from mediamill.worker.sandbox import SandboxJob
 from tests.worker.harness import opened, wait_until
-
-
-def refuse_namespaces() -> None:
-    """From now on no process that this one starts gets a namespace."""
-    unshare = 272 if platform.machine() == "x86_64" else 97
-    steps = [seccomp._step(0x20, 0), seccomp._step(0x15, unshare, 0, 1), seccomp._refuse(1)]
-    code = b"".join([*steps, seccomp._step(0x06, seccomp._ALLOW)])
-    program, libc = seccomp._Program(len(code) // 8, code), seccomp._libc()
-    assert libc.prctl(38, 1, 0, 0, 0) == 0
-    assert libc.syscall(317 if unshare == 272 else 277, 1, 0, ctypes.byref(program)) == 0
+from tests.worker.refused_calls import UNSHARE, refuse_call
 
 
 def marked(mark: str) -> list[int]:
@@ -73,5 +63,5 @@ async def main(place: Path) -> None:
 
 if __name__ == "__main__":
     if "no-namespaces" in sys.argv:
-        refuse_namespaces()
+        refuse_call(UNSHARE, errno.EPERM)
     asyncio.run(main(Path(sys.argv[1])))

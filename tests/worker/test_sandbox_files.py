@@ -13,7 +13,6 @@ import pytest
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.worker.messages import KeptFile
 from mediamill.worker.sandbox import InvalidOutputError, SandboxJob, Take
-from mediamill.worker.scratch import take_files
 from tests.worker.harness import (
     do,
     everything_in,
@@ -90,30 +89,6 @@ async def test_derivatives_that_are_links_are_refused(tmp_path: Path, kind: str)
         with pytest.raises(InvalidOutputError, match="a link"):
             await sandbox.run(SandboxJob(payload=payload))
     assert (tmp_path / "secrets" / "key.txt").read_text() == "secret"
-
-
-def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "one").write_text("x")
-    (tmp_path / "made" / "two").hardlink_to(tmp_path / "made" / "one")
-    with pytest.raises(InvalidOutputError, match="a link"):
-        take_files(tmp_path / "made", {"x": "one"}, tmp_path / "taken")
-
-
-def test_a_file_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "a").write_text("x")
-    take_files(tmp_path / "made", {"x": "a"}, tmp_path / "taken")
-    with pytest.raises(InvalidOutputError, match=r"a link is in the way|File exists"):
-        take_files(tmp_path / "made", {"y": "a/b"}, tmp_path / "taken")
-
-
-def test_a_file_that_nobody_writes_to_is_moved_and_not_copied(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "film").write_text("large")
-    before = (tmp_path / "made" / "film").stat().st_ino
-    take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
-    assert (tmp_path / "taken" / "film").stat().st_ino == before
 
 
 async def test_files_that_were_taken_do_not_change_any_more(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +15,12 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
+from mediamill import processors
 from mediamill.processors.registry import UnknownProcessorError
+from mediamill.processors.settings import GIVEN, KEYS
 from mediamill.settings import Settings
 from mediamill.worker.sandbox import ProcessorCrashedError, ProcessorStartError, Sandbox
+from mediamill.worker.spawn import PROCESSOR_SETTINGS
 from tests.worker.harness import GENEROUS, LIMIT_SECONDS, do, everything_in, opened, pid_of
 
 
@@ -101,13 +106,26 @@ async def test_secrets_of_the_worker_are_not_in_the_childs_environment(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     monkeypatch.setenv("SOME_OTHER_PROGRAMS_TOKEN", "hidden")
     monkeypatch.setenv("MEDIAMILL_DOCUMENT_PAGES", "7")
+    monkeypatch.setenv("MEDIAMILL_SPEECH_LANGUAGE", "de")
     monkeypatch.setenv("OF_A_PLUGIN", "wanted")
     monkeypatch.setenv("MEDIAMILL_SANDBOX_ENVIRONMENT", "OF_ANOTHER, OF_A_PLUGIN")
     async with opened(tmp_path) as sandbox:
         environment = psutil.Process(await pid_of(sandbox)).environ()
     assert environment["MEDIAMILL_DOCUMENT_PAGES"] == "7"
+    given = json.loads(environment[GIVEN])
+    assert (given["document_pages"], given["speech_language"]) == (7, "de")
     assert environment["OF_A_PLUGIN"] == "wanted"
     assert "hidden" not in " ".join(environment.values())
+
+
+def test_a_child_is_given_every_setting_that_processors_read() -> None:
+    assert processors.__file__ is not None
+    found: set[str] = set()
+    for path in Path(processors.__file__).parent.rglob("*.py"):
+        found |= set(re.findall(r"settings(?:\(\))?\.(\w+)", path.read_text()))
+    read = found & Settings.model_fields.keys()
+    assert {"speech_language", "vision"} <= read
+    assert read - {*PROCESSOR_SETTINGS, *KEYS} == {"model_servers"}  # which only the caller goes by
 
 
 @pytest.mark.spec("E30-redis")

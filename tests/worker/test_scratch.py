@@ -1,154 +1,85 @@
-"""Scratch folders: whose they are, what is in them, and how they go."""
+"""Files are taken out of a scratch folder so that their maker cannot change them any more."""
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from mediamill.engine.model import failure_of
+from mediamill.worker import scratch, seccomp
 from mediamill.worker.failures import InvalidOutputError
-from mediamill.worker.scratch import (
-    Home,
-    clear_leftovers,
-    empty_folder,
-    has_more_files,
-    remove_folder,
-    take_files,
-)
-from tests.worker.harness import as_user, needs_root
+from mediamill.worker.scratch import take_files
+from tests.worker.refused_calls import COPY_FILE_RANGE, WRITE, refuse_call
 
 
-def fill(folder: Path, *names: str) -> Path:
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(name.encode())
-    return folder
+def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "one").write_text("x")
+    (tmp_path / "made" / "two").hardlink_to(tmp_path / "made" / "one")
+    with pytest.raises(InvalidOutputError, match="a link"):
+        take_files(tmp_path / "made", {"x": "one"}, tmp_path / "taken")
 
 
-def test_a_home_is_locked_while_it_lives_and_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
-    scratch = tmp_path / "a" / "scratch"
-    home, other = Home(scratch), Home(scratch)
-    lock = scratch / f"{home.name}.lock"
-    assert home.path.parent == scratch
-    assert home.name.split("-")[0] == str(os.getpid())
-    assert home.name != other.name
-    assert home.path.stat().st_mode & 0o777 == scratch.stat().st_mode & 0o777 == 0o700
-    assert lock.stat().st_mode & 0o777 == 0o600
-    with lock.open() as file, pytest.raises(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fill(home.path, "1/made", "2/deep/er/made")
-    clear_leftovers(scratch)
-    assert home.path.exists(), "it lives"
-    home.remove()
-    assert sorted(path.name for path in scratch.iterdir()) == sorted([other.name, f"{other.name}.lock"])
-    other.remove()
+def test_a_file_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "a").write_text("x")
+    take_files(tmp_path / "made", {"x": "a"}, tmp_path / "taken")
+    with pytest.raises(InvalidOutputError, match=r"a link is in the way|File exists"):
+        take_files(tmp_path / "made", {"y": "a/b"}, tmp_path / "taken")
 
 
-def test_homes_of_dead_workers_are_cleared_and_nothing_else(tmp_path: Path) -> None:
-    fill(tmp_path, "1-dead/1/made", "1-dead.lock", "2-bare.lock", "somebody/else", "notes.txt")
-    clear_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "somebody"]
+def test_a_file_that_nobody_writes_to_is_moved_and_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "film").write_text("large")
+    before = (tmp_path / "made" / "film").stat().st_ino
+    take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
+    assert (tmp_path / "taken" / "film").stat().st_ino == before
 
 
-def test_a_folder_is_emptied_whatever_its_modes_and_depth_are(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "folder", "a", "b/c", "b/d/e", "b/d/f/g", "closed/x/y")
-    (folder / "link").symlink_to(tmp_path)
-    (folder / "b" / "d" / "closed").mkdir(mode=0)
-    (folder / "closed").chmod(0)
-    (folder / "deep").mkdir()
-    at = os.open(folder / "deep", os.O_RDONLY)
-    for _ in range(200):  # deeper than a path can say
-        os.mkdir("x" * 40, dir_fd=at)
-        below = os.open("x" * 40, os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
-    assert has_more_files(folder, 10_000), "too deep to be counted"
-    assert empty_folder(folder)
-    assert list(folder.iterdir()) == []
-    remove_folder(folder)
-    assert not folder.exists()
-    remove_folder(folder)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_files_and_folders_are_counted_and_links_not_followed(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "folder", "a", "b/c", "b/d")
-    fill(tmp_path / "outside", *map(str, range(20)))
-    (folder / "link").symlink_to(tmp_path / "outside")
-    assert [has_more_files(folder, most) for most in (3, 4, 5)] == [True, True, False]
-    assert not has_more_files(tmp_path / "nowhere", 0)
-
-
-def test_what_is_taken_lies_under_its_path_and_is_gone_from_its_maker(tmp_path: Path) -> None:
-    made, target = fill(tmp_path / "made", "a", "b/c/d"), tmp_path / "taken"
-    with (made / "a").open("ab"):  # somebody may still write to it
-        take_files(made, {"one": "a", "two": "b/c/d", "three": "./a"[2:]}, target)
-    assert (target / "a").read_bytes() == b"a"
-    assert (target / "b" / "c" / "d").read_bytes() == b"b/c/d"
-    assert not (made / "a").exists()
-    assert sorted(path.name for path in target.iterdir()) == ["a", "b"]
-    assert target.stat().st_mode & 0o777 == (target / "b" / "c").stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "says"),
-    [
-        ("a", "/etc/passwd", "not a path inside"),
-        ("a", "../a", "not a path inside"),
-        ("a", "b/../../a", "not a path inside"),
-        ("a", "", "not a path inside"),
-        ("a", "a\0", "not a path inside"),
-        ("../a", "a", "not a path inside"),
-        ("a", "missing", "No such file"),
-        ("a", "folder", "is not a file"),
-        ("a", "pipe", "is not a file"),
-        ("a", "link", "is a link"),
-        ("a", "twin", "is a link"),
-        ("a", "way/file", "a link is in the way"),
-        ("a", "a/file", "a link is in the way"),
-    ],
-)
-def test_what_is_no_plain_file_of_the_folder_is_refused(
-    tmp_path: Path, name: str, path: str, says: str
+@pytest.mark.skipif(not seccomp.is_available(), reason="no filter on system calls here")
+@pytest.mark.parametrize("refusal", ["EXDEV", "EINVAL", "EOPNOTSUPP", "ENOSYS", "EPERM", "EBADF"])
+def test_a_file_that_is_held_open_is_copied_even_where_the_kernel_does_not_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
 ) -> None:
-    made = fill(tmp_path / "made", "a", "folder/file", "twin", "other/file")
-    os.mkfifo(made / "pipe")
-    (made / "link").symlink_to("a")
-    (made / "way").symlink_to("other")
-    (tmp_path / "second name").hardlink_to(made / "twin")
-    with pytest.raises(InvalidOutputError, match=says) as refused:
-        take_files(made, {name: path}, tmp_path / "taken")
-    assert f"derivative {name!r}" in str(refused.value)
+    monkeypatch.setattr(scratch, "PIECE_BYTES", 1000)
+    content = os.urandom(2500)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "film").write_bytes(content)
+    with (tmp_path / "made" / "film").open("r+b", buffering=0) as held:
+
+        def take() -> None:
+            refuse_call(COPY_FILE_RANGE, getattr(errno, refusal))
+            with pytest.raises(OSError, match=os.strerror(getattr(errno, refusal))):
+                os.copy_file_range(0, 0, 1)
+            take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
+
+        with ThreadPoolExecutor(max_workers=1) as thread:  # the filter ends with it
+            thread.submit(take).result()
+        held.write(b"changed")
+    assert (tmp_path / "taken" / "film").read_bytes() == content
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["film"]
 
 
-CLOSED = """
-import os, sys
-from pathlib import Path
-from mediamill.worker.scratch import empty_folder, remove_folder
+@pytest.mark.skipif(not seccomp.is_available(), reason="no filter on system calls here")
+@pytest.mark.parametrize("refusal", ["ENOSPC", "EDQUOT", "EIO"])
+def test_a_full_or_broken_disk_is_not_blamed_on_the_processor(tmp_path: Path, refusal: str) -> None:
+    number = getattr(errno, refusal)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "film").write_bytes(b"much")
 
-top = Path(sys.argv[1], "top")
-for name in ("a", "b/c/d", "b/e"):
-    (top / name).mkdir(parents=True)
-(top / "b" / "c" / "file").touch()
-for name, mode in (("b/c/d", 0), ("b/c", 0o100), ("b/e", 0), ("b", 0o500), ("a", 0)):
-    (top / name).chmod(mode)
-before = len(os.listdir("/proc/self/fd"))
-print(empty_folder(top), os.listdir(top), len(os.listdir("/proc/self/fd")) - before)
-remove_folder(top)
-print(top.exists())
-"""
+    def take() -> None:
+        refuse_call(COPY_FILE_RANGE, number)
+        refuse_call(WRITE, number)
+        take_files(tmp_path / "made", {"x": "film"}, tmp_path / "taken")
 
-
-@needs_root
-def test_folders_that_an_ordinary_user_closed_are_opened_and_removed() -> None:
-    with as_user() as (folder, options):
-        own = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-        command = [sys.executable, "-c", CLOSED, str(folder)]
-        done = subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, **options)
-    assert done.stdout == "True [] 0\nFalse\n", done.stderr
+    with (
+        (tmp_path / "made" / "film").open("r+b"),  # so that it is copied
+        ThreadPoolExecutor(max_workers=1) as thread,
+        pytest.raises(OSError, match=os.strerror(number)) as caught,
+    ):
+        thread.submit(take).result()
+    assert failure_of(caught.value, "").permanent is False

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from mediamill.processors.contract import CALLER, NO_CALLER
+from mediamill.processors.settings import GIVEN as GIVEN_SETTINGS
 from mediamill.settings import Settings
 from mediamill.worker.confine import is_filtered, is_landlocked
 from mediamill.worker.messages import Start
@@ -65,7 +66,8 @@ def test_a_child_gets_what_libraries_go_by_and_nothing_else(monkeypatch: pytest.
     own = {"TMPDIR": "/scratch/1/tmp", "HOME": "/scratch/1/tmp", CALLER: NO_CALLER, MARK: "m.1"}
     own["MEDIAMILL_MODELS"] = str(Settings().models_folder)
     assert {name: found[name] for name in own} == own
-    assert set(found) - set(own) == GIVEN
+    assert set(found) - set(own) == GIVEN | {GIVEN_SETTINGS}
+    assert set(msgspec.json.decode(found[GIVEN_SETTINGS])) == set(PROCESSOR_SETTINGS)
 
 
 def test_every_setting_that_processors_read_is_one() -> None:

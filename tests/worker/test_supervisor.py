@@ -140,7 +140,7 @@ async def test_a_worker_that_cannot_be_started_is_tried_again(
 WORKER = """
 import os, signal, sys, time
 from mediamill.worker.supervisor import SUPERVISED, SUPERVISOR_GONE, follow_supervisor
-signal.signal(SUPERVISOR_GONE, lambda *_: (print("gone", flush=True), os._exit(0)))
+signal.signal(SUPERVISOR_GONE, lambda *_: (os.write(1, b"gone\\n"), os._exit(0)))
 os.environ[SUPERVISED] = sys.argv[1] if sys.argv[1] != "parent" else str(os.getppid())
 if sys.argv[1] == "none":
     del os.environ[SUPERVISED]

@@ -1,8 +1,8 @@
 /** A file of 300 MB goes through the bridge to the disk, not through its memory (C41). */
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { after, before, describe, it } from 'node:test';
@@ -16,7 +16,7 @@ let story;
 before(async () => {
   story = await Story.begin();
   await story.start();
-  await story.pair();
+  await story.pair({ few_pre_keys: true });
 });
 
 after(() => story.end());
@@ -26,10 +26,21 @@ async function memoryBytes(field) {
   return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(text)[1]) * 1024;
 }
 
-async function digest(file) {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(file), hash);
-  return hash.digest('hex');
+/** How many blocks the file has, if it has nothing else: comparing takes a part of the time of a digest. */
+async function countBlocks(file) {
+  let count = 0;
+  const handle = await open(file);
+  try {
+    const block = Buffer.alloc(MEGABYTE);
+    for (;;) {
+      const { bytesRead } = await handle.read(block, 0, MEGABYTE);
+      if (!bytesRead) return count;
+      assert.ok(bytesRead === MEGABYTE && block.equals(BLOCK), `another block after ${count}`);
+      count += 1;
+    }
+  } finally {
+    await handle.close();
+  }
 }
 
 describe('a file of 300 MB', { skip: process.platform !== 'linux' }, () => {
@@ -43,7 +54,7 @@ describe('a file of 300 MB', { skip: process.platform !== 'linux' }, () => {
     const payload = await until(find, 'the film', 120);
     const added = (await memoryBytes('VmHWM')) - before;
     test.diagnostic(`300 MB added ${Math.round(added / MEGABYTE)} MB at the peak`);
-    assert.equal(await digest(join(story.staging, payload.media_processing_id)), await digest(file));
+    assert.equal(await countBlocks(join(story.staging, payload.media_processing_id)), 300);
     assert.ok(added < 100 * MEGABYTE, `${Math.round(added / MEGABYTE)} MB`);
   });
 });

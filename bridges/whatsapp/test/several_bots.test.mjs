@@ -14,7 +14,9 @@ const devices = {};
 before(async () => {
   story = await Story.begin();
   await story.start();
-  for (const bot of BOTS) devices[bot] = await story.bridge.pair(bot, story.loopback, { name: bot });
+  for (const bot of BOTS) {
+    devices[bot] = await story.bridge.pair(bot, story.loopback, { name: bot, few_pre_keys: true });
+  }
 });
 
 after(() => story.end());

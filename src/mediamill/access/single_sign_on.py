@@ -23,6 +23,7 @@ import msgspec
 
 from mediamill.errors import DeniedError, UnavailableError
 from mediamill.settings import Settings
+from mediamill.tls import tls_context
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
@@ -277,7 +278,7 @@ async def _fetch(
     try:
         async with (
             asyncio.timeout(ANSWER_SECONDS),
-            httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_SECONDS) as client,
+            httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_SECONDS, verify=tls_context()) as client,
             client.stream(method, url, headers=told, data=form) as answer,
         ):
             if answer.status_code != 200:

@@ -28,6 +28,7 @@ from mediamill.agents.fit import BYTES_PER_TOKEN, fit_history
 from mediamill.agents.thinking import WithoutThinking
 from mediamill.clock import retry_after_seconds
 from mediamill.settings import Settings
+from mediamill.tls import tls_context
 
 DEFAULT_MODEL = "gpt-4o-mini"
 LARGEST_ANSWER_BYTES = 10_000_000
@@ -55,7 +56,9 @@ class OpenAiAgent:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         timeout = httpx.Timeout(self._seconds, connect=min(LONGEST_CONNECT_SECONDS, self._seconds))
-        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
+        self._client = httpx.AsyncClient(
+            headers=headers, timeout=timeout, follow_redirects=False, verify=tls_context()
+        )
 
     def session(self, thread_key: str, history: Sequence[Turn] = (), instructions: str = "") -> OpenAiSession:
         """The session that somebody holds already, else a new one that begins with this history."""

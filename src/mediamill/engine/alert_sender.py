@@ -26,6 +26,7 @@ from mediamill.engine.model import backoff_seconds
 from mediamill.errors import InvalidError
 from mediamill.logs import tell
 from mediamill.settings import Settings
+from mediamill.tls import tls_context
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +149,12 @@ async def _post(settings: Settings, row: Record, resolve: Resolve | None) -> Non
     }
     targets = await find_targets(url, allow_private=settings.alert_allow_private, resolve=resolve)
     # trust_env: a proxy of the environment would resolve the name again, beyond our check.
-    async with httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=None) as client:  # noqa: S113
+    async with httpx.AsyncClient(
+        follow_redirects=False,
+        trust_env=False,
+        timeout=None,  # noqa: S113
+        verify=tls_context(),
+    ) as client:
         for number, target in enumerate(targets, 1):
             try:
                 return await _post_to(client, target, headers, body)

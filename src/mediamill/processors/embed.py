@@ -11,7 +11,7 @@ from mediamill.processors.models import choose
 from mediamill.processors.models.contract import ImageEmbedder, TextEmbedder, Vectors
 from mediamill.processors.models.names import ModelName, embedding_settings, look_name, text_name
 from mediamill.processors.models.packed import pack_vectors
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
 
 MOST_TEXTS = 64
 TEXT_CHARACTERS = 10_000
@@ -28,7 +28,7 @@ class Embedder:
 
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
         del mime_types, timeout_seconds
-        self.settings = Settings()
+        self.settings = read_settings()
         self.network = self.settings.embedding == "openai"
         self._older: dict[str, TextEmbedder] = {}
         self._older_eyes: dict[str, ImageEmbedder] = {}

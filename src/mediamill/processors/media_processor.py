@@ -17,7 +17,7 @@ from mediamill.processors.contract import (
     WrongTypeError,
 )
 from mediamill.processors.result import ProcessingResult
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
 
 TEXT_FILE = "text.txt"
 
@@ -31,7 +31,7 @@ class BaseMediaProcessor(ABC):
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
         self.mime_types = tuple(mime_types)
         self.timeout_seconds = timeout_seconds
-        self.settings = Settings()
+        self.settings = read_settings()
 
     @abstractmethod
     def process_media(

@@ -5,8 +5,10 @@ Built-in processors are declared there too, so they load exactly as a plugin doe
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -23,6 +25,16 @@ class UnknownProcessorError(NotFoundError):
     code = "unknown_processor"
 
 
+def declared(group: str) -> tuple[EntryPoint, ...]:
+    """What installed packages declare."""
+    return _read_declared(group, tuple(sys.path))
+
+
+@cache  # it opens a file of every package
+def _read_declared(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
 def is_ours(point: EntryPoint) -> bool:
     """Is it declared by mediamill itself?"""
     return point.dist is not None and point.dist.name == "mediamill"
@@ -30,7 +42,7 @@ def is_ours(point: EntryPoint) -> bool:
 
 def processor_names() -> list[str]:
     """The names of all processors that are installed, sorted."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted({point.name for point in declared(GROUP)})
 
 
 def find_processor(name: str) -> EntryPoint:
@@ -38,7 +50,7 @@ def find_processor(name: str) -> EntryPoint:
 
     A plugin cannot take a name of ours.
     """
-    for point in sorted(entry_points(group=GROUP), key=is_ours, reverse=True):
+    for point in sorted(declared(GROUP), key=is_ours, reverse=True):
         if name in (point.name, point.attr):
             return point
     raise _unknown(name)
@@ -51,7 +63,7 @@ def runs_programs(point: EntryPoint) -> bool:
 
 def plugins_with_programs() -> list[str]:
     """The names of the processors of plugins that run some."""
-    found = (point for point in entry_points(group=GROUP) if not is_ours(point))
+    found = (point for point in declared(GROUP) if not is_ours(point))
     return sorted(point.name for point in found if runs_programs(point))
 
 
@@ -59,8 +71,8 @@ def with_processor_name(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition of a pool, whose processor may be given by the name of its class, with its own name."""
     given = definition.get("processor")
     if not isinstance(given, str):
-        return definition  # looking for entry points costs some milliseconds
-    names = {point.attr: point.name for point in entry_points(group=GROUP)}
+        return definition
+    names = {point.attr: point.name for point in declared(GROUP)}
     return {**definition, "processor": names[given]} if given in names else definition
 
 

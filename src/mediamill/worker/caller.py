@@ -7,6 +7,8 @@ to know comes through stdin, as command lines and environments can be read by ot
 
 from __future__ import annotations
 
+import mediamill.worker.without_commands  # isort: split
+
 import ctypes
 import os
 import resource

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+import mediamill.worker.without_commands  # noqa: F401
 from mediamill.errors import GiveUpError, MediamillError, NotNowError
 from mediamill.media.source_file import InputFile
 from mediamill.processors.contract import (
@@ -32,6 +33,7 @@ from mediamill.processors.contract import (
     WrongTypeError,
 )
 from mediamill.processors.load import load_declared
+from mediamill.processors.settings import take_given
 from mediamill.worker.confine import confine_calls, confine_files
 from mediamill.worker.die_with_parent import die_with_parent
 from mediamill.worker.messages import (
@@ -276,6 +278,7 @@ def main(arguments: list[str]) -> None:
     if plan.programs:
         enter_namespace(sockets)
     faulthandler.enable()
+    take_given()
     link = Link(socket.socket(fileno=plan.descriptor))
     try:
         set_limits(plan.memory_bytes, plan.file_bytes)

@@ -20,6 +20,7 @@ import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from io import BufferedWriter, FileIO
 from pathlib import Path, PurePosixPath
 
 from mediamill.worker.failures import InvalidOutputError
@@ -28,6 +29,12 @@ from mediamill.worker.process_tree import kill_marked
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 EMPTY_SECONDS = 30.0
+PIECE_BYTES = 1 << 20
+# These say nothing about the file: another attempt may succeed, here or on another machine.
+MACHINE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+)
 
 
 class Home:
@@ -166,6 +173,8 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
             if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
                 _settle(taken)
         except OSError as error:
+            if error.errno in MACHINE_ERRORS:
+                raise
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise InvalidOutputError(f"derivative {name!r}: a link is in the way of {path!r}") from error
             raise InvalidOutputError(f"derivative {name!r}: {error.strerror}: {path!r}") from error
@@ -177,15 +186,27 @@ def take_files(folder: Path, files: Mapping[str, str], target: Path) -> None:
 
 def _settle(path: Path) -> None:
     """From now on nobody can change the file: it is a copy, unless nobody has it open for writing."""
-    with os.fdopen(os.open(path, _PLAIN), "rb") as source:
+    with os.fdopen(os.open(path, _PLAIN), "rb", buffering=0) as source:
         if not _is_open_for_writing(source.fileno()):
             return
         copy = path.with_name(secrets.token_hex(16))
         with copy.open("xb") as into:
-            left = os.fstat(source.fileno()).st_size
-            while left > 0 and (count := os.copy_file_range(source.fileno(), into.fileno(), left)):
-                left -= count
+            _copy(source, into)
         copy.replace(path)
+
+
+def _copy(source: FileIO, into: BufferedWriter) -> None:
+    """Copy what the file holds now: whoever goes on writing to it cannot make the copy endless.
+
+    The kernel does it, unless the file system or the container refuses that call.
+    """
+    left = os.fstat(source.fileno()).st_size
+    with contextlib.suppress(OSError):  # a full disk, or whatever else is wrong, shows below as well
+        while left > 0 and (count := os.copy_file_range(source.fileno(), into.fileno(), left)):
+            left -= count
+    while left > 0 and (piece := source.read(min(left, PIECE_BYTES))):
+        into.write(piece)
+        left -= len(piece)
 
 
 def _is_open_for_writing(descriptor: int) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from mediamill.processors.contract import CALLER, NO_CALLER
 from mediamill.processors.models.servers import model_servers, placeholder_keys
+from mediamill.processors.settings import GIVEN
 from mediamill.settings import Settings
 from mediamill.worker.confine import is_filtered, is_landlocked
 from mediamill.worker.messages import Start
@@ -24,7 +25,8 @@ from mediamill.worker.process_tree import MARK
 
 # The settings that processors read.
 PROCESSOR_SETTINGS = (
-    *("speech", "speech_model", "vision", "vision_model", "video", "video_model", "text", "text_model"),
+    *("speech", "speech_model", "speech_language", "vision", "vision_model"),
+    *("video", "video_model", "text", "text_model"),
     *("embedding", "embedding_model", "library_read_text", "agent_context_tokens", "processor_threads"),
     *("openai_url", "gemini_url", "moondream_url"),
     *("model_timeout_seconds", "text_limit_characters", "document_pages", "document_ocr_pages"),
@@ -161,6 +163,7 @@ def _environment(plan: ChildPlan, asking: socket.socket | None) -> dict[str, str
         "HOME": str(plan.temporary_folder),
         "MEDIAMILL_MODELS": str(settings.models_folder),
         CALLER: NO_CALLER if asking is None else str(asking.fileno()),
+        GIVEN: msgspec.json.encode({name: getattr(settings, name) for name in PROCESSOR_SETTINGS}).decode(),
         MARK: plan.mark,
     }
     return {**passed_on, **placeholder_keys(settings), **own}

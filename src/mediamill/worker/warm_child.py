@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from mediamill.clock import wait_at_most
 from mediamill.processors.models.servers import model_servers
 from mediamill.settings import Settings
 from mediamill.worker import failures
@@ -34,6 +35,7 @@ from mediamill.worker.start_caller import start_caller
 
 TAIL_BYTES = 65536
 LOOK_SECONDS = 0.5
+REAP_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 _buffer = memoryview(bytearray(65536))  # used only between a read and its decoding, on one event loop
 
@@ -55,7 +57,7 @@ class WarmChild:
         self.worn = False  # not to be given another job
         self.idle_since = 0.0
         self.owner: str | None = None  # whom it works for; nobody yet
-        self.reaped = asyncio.Event()
+        self._reaped = asyncio.Event()
         self._on_ready, self._on_gone = on_ready, on_gone
         self._loop = asyncio.get_running_loop()
         self._number = 0
@@ -130,6 +132,10 @@ class WarmChild:
         if work is not None and not work.done():
             work.set_exception(reason)
         self._on_gone(self, reason)
+
+    async def wait_until_reaped(self) -> None:
+        """After its end; for a while only, as a process that the kernel holds cannot be killed."""
+        await wait_at_most(self._reaped, REAP_SECONDS)
 
     def _end_caller(self) -> None:
         if self._callers is not None:
@@ -298,7 +304,7 @@ class WarmChild:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
-        self.reaped.set()
+        self._reaped.set()
 
     def _read_noise(self) -> None:
         """Keep the end of what the child prints; bounded, so that a noisy child cannot hold the loop."""

@@ -202,7 +202,10 @@ def test_a_broadcast_that_does_not_start_at_zero(tmp_path: Path, offset: str) ->
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.webm", ("-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-c:a", "libopus")),
+        (
+            "a.webm",
+            ("-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-threads", "1", "-c:a", "libopus"),
+        ),
         ("a.avi", ("-c:v", "mpeg4", "-q:v", "3", "-bf", "2", "-c:a", "libmp3lame")),
         ("a.wmv", ("-c:v", "wmv2", "-q:v", "3", "-c:a", "wmav2")),
         ("a.flv", ("-c:v", "flv", "-q:v", "3", "-c:a", "libmp3lame", "-ar", "44100")),

@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 const KEY_NAMES = { image: 'Image', sticker: 'Image', video: 'Video', audio: 'Audio', document: 'Document' };
 const MAC_BYTES = 10;
+const READ_BYTES = 1024 ** 2; // large files in fewer steps
 const PATH = '/v/t62.7118-24/';
 
 /** Writes the encrypted file and returns what a message says about it. */
@@ -69,7 +70,7 @@ export class MediaShelf {
     await mkdir(this.#folder, { recursive: true });
     const name = randomBytes(12).toString('hex');
     const target = join(this.#folder, `${name}.enc`);
-    const plain = file ? createReadStream(file) : Readable.from([Buffer.from(bytes_base64 ?? '', 'base64')]);
+    const plain = file ? createReadStream(file, { highWaterMark: READ_BYTES }) : Readable.from([Buffer.from(bytes_base64 ?? '', 'base64')]);
     const facts = await encryptMedia(plain, type, target);
     return this.#keep({ ...facts, messageId, target, faults: [faults].flat(), reupload }, name);
   }
@@ -118,7 +119,7 @@ async function sendFile(path, fault, holds, request, response) {
   response.on('error', () => {});
   const closed = once(response, 'close').catch(() => {});
   let sent = 0;
-  const highWaterMark = fault.bytes_per_second ? Math.max(1, Math.floor(fault.bytes_per_second / 10)) : 65536;
+  const highWaterMark = fault.bytes_per_second ? Math.max(1, Math.floor(fault.bytes_per_second / 10)) : READ_BYTES;
   for await (const chunk of createReadStream(path, { highWaterMark })) {
     const part = flip(chunk, fault.flip_at - sent).subarray(0, stopAt - sent);
     sent += part.length;

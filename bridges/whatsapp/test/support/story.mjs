@@ -33,8 +33,8 @@ export class Story {
     return this.bridge;
   }
 
-  async pair(botId = 'one') {
-    this.device = await this.bridge.pair(botId, this.loopback, { name: 'Mill' });
+  async pair(request = {}) {
+    this.device = await this.bridge.pair('one', this.loopback, { name: 'Mill', ...request });
     return this.device;
   }
 

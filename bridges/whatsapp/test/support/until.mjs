@@ -9,11 +9,12 @@ import { setTimeout as pause } from 'node:timers/promises';
  * @returns {Promise<T>} the first value that is not falsy
  */
 export async function until(look, what = look.toString(), limitSeconds = 120) {
-  const end = Date.now() + limitSeconds * 1000;
+  const began = Date.now();
   for (;;) {
     const value = await look();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`never came: ${what}`);
-    await pause(10);
+    const waited = Date.now() - began;
+    if (waited > limitSeconds * 1000) throw new Error(`never came: ${what}`);
+    await pause(Math.min(100, Math.max(10, waited / 10))); // each look may be a request
   }
 }

@@ -11,7 +11,7 @@ from mediamill.media.sound import Heard
 from mediamill.processors.models.choose import speech_model
 from mediamill.processors.models.contract import Segment, Transcript
 from mediamill.processors.models.resumable import Listened, ResumableSpeech
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
 
 CHECKPOINT_CHARACTERS = 400_000  # a transcript that is longer is continued from where it had this length
 
@@ -40,7 +40,7 @@ def transcribe_file(
     Raises NoSoundError for a file without an audio track; music and silence give a transcript without segments.
     """
     model = speech_model()
-    language = language or Settings().speech_language
+    language = language or read_settings().speech_language
     if not isinstance(model, ResumableSpeech):
         return model.transcribe(path, language=language, on_segment=lambda _: None)
     work = _Work.continued(model.model, checkpoint)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mediamill.processors.intake.catalog import FieldSpec
 from mediamill.processors.intake.kept import ANSWERED, Kept
@@ -18,7 +18,9 @@ from mediamill.processors.intake.labels import LabelIndex
 from mediamill.processors.intake.source import Source
 from mediamill.processors.intake.source_page import SourcePage
 from mediamill.processors.models.contract import TextModel
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 CHARACTERS_PER_TOKEN = 2  # of what the model can hold; figures take more tokens than prose
 MOST_CHARACTERS = 60_000  # of one question

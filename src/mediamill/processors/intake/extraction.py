@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mediamill.processors.intake.asking import ask_for_fields
 from mediamill.processors.intake.candidate import Candidate
@@ -15,7 +16,9 @@ from mediamill.processors.intake.rules import extract_by_rules
 from mediamill.processors.intake.source import Source
 from mediamill.processors.intake.summary import summarise
 from mediamill.processors.models.contract import TextModel
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.names import DEFAULTS
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 REVISION = 1  # of our rules and of what we ask a model; another one makes older analyses outdated
 RULES = f"rules@{REVISION}"

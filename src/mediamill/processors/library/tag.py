@@ -29,7 +29,7 @@ from mediamill.processors.models.contract import (
 from mediamill.processors.models.endpoint import ModelNotSetError
 from mediamill.processors.models.names import ModelName, look_name, text_name, vision_name, vision_settings
 from mediamill.processors.models.packed import pack_vectors
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
 
 SIDE = 1024  # previews are smaller
 TOLD_AT_ONCE = 8  # looks in a report; those that somebody else is paid for are told one by one
@@ -66,7 +66,7 @@ class LibraryTagger:
 
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
         del mime_types, timeout_seconds
-        self.settings = Settings()
+        self.settings = read_settings()
         beyond = self.settings.openai_url or self.settings.moondream_url
         self.network = bool(beyond) or self.settings.vision != "local" or self.settings.embedding == "openai"
         self._visions: dict[str, VisionModel] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 from mediamill.processors.models.contract import (
     ImageEmbedder,
@@ -13,13 +14,16 @@ from mediamill.processors.models.contract import (
     VideoModel,
     VisionModel,
 )
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 
 @functools.cache
 def speech_model() -> SpeechModel:
     """Speech to text."""
-    settings = Settings()
+    settings = read_settings()
     match settings.speech:
         case "openai":
             from mediamill.processors.models.openai_speech import OpenAiSpeech
@@ -38,7 +42,7 @@ def speech_model() -> SpeechModel:
 @functools.cache
 def vision_model() -> VisionModel:
     """What is in an image."""
-    return make_vision(Settings())
+    return make_vision(read_settings())
 
 
 def make_vision(settings: Settings) -> VisionModel:
@@ -63,13 +67,13 @@ def text_reader(*, quick: bool = False) -> TextReader:
     """Text in images. `quick`: for very many of them, where small print does not matter."""
     from mediamill.processors.models.local_reader import LocalReader
 
-    return LocalReader(Settings(), quick=quick)
+    return LocalReader(read_settings(), quick=quick)
 
 
 @functools.cache
 def video_model() -> VideoModel | None:
     """Whole videos; None when they are described from their frames and speech."""
-    settings = Settings()
+    settings = read_settings()
     if settings.video == "local":
         return None
     from mediamill.processors.models.gemini_video import GeminiVideo
@@ -80,7 +84,7 @@ def video_model() -> VideoModel | None:
 @functools.cache
 def text_model() -> TextModel | None:
     """Text to text; None when there is nobody to ask."""
-    settings = Settings()
+    settings = read_settings()
     if settings.text == "none":
         return None
     from mediamill.processors.models.openai_text import OpenAiText
@@ -91,7 +95,7 @@ def text_model() -> TextModel | None:
 @functools.cache
 def text_embedder() -> TextEmbedder:
     """Texts to vectors."""
-    return make_text_embedder(Settings())
+    return make_text_embedder(read_settings())
 
 
 def make_text_embedder(settings: Settings) -> TextEmbedder:
@@ -112,7 +116,7 @@ def make_text_embedder(settings: Settings) -> TextEmbedder:
 @functools.cache
 def image_embedder() -> ImageEmbedder:
     """Images and searches for them to vectors."""
-    return make_image_embedder(Settings())
+    return make_image_embedder(read_settings())
 
 
 def make_image_embedder(settings: Settings) -> ImageEmbedder:

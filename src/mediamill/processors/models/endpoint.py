@@ -19,15 +19,17 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx
 import msgspec
-from pydantic import SecretStr
 
 from mediamill.clock import retry_after_seconds
 from mediamill.errors import GiveUpError, RetryLaterError
 from mediamill.processors.models.calls import Call, CallFailed, Method, Reply, open_calls
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 10.0

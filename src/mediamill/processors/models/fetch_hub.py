@@ -13,11 +13,15 @@ the network nor the right to write to the models' folder. It prints nothing unle
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from mediamill.errors import GiveUpError, MediamillError
 from mediamill.processors.models.endpoint import ModelNotSetError
 from mediamill.processors.models.hub import HubModel, fetch_hub_model
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 NOT_NOW, NEVER = 1, 2
 
@@ -47,7 +51,7 @@ def missing_hub_models(settings: Settings) -> list[HubModel]:
 
 def main() -> int:
     """Fetch what is missing."""
-    settings = Settings()
+    settings = read_settings()
     try:
         for model in chosen_hub_models(settings):
             fetch_hub_model(model, settings.models_folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import httpx
 
@@ -26,7 +26,9 @@ from mediamill.processors.models.endpoint import (
 )
 from mediamill.processors.models.instructions import VIDEO, hint
 from mediamill.processors.models.servers import gemini_door
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

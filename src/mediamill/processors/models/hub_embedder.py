@@ -10,14 +10,16 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mediamill.processors.models.contract import Pixels, Vectors
 from mediamill.processors.models.hub import HubModel, HubModelUnusableError, find_hub_model, hub_model_folder
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "ViT-B-32__laion2b-s34b-b79k"
 FILES = (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.hub import HubModel, find_hub_model, hub_model_folder
 from mediamill.processors.models.whisper import WhisperSpeech, load_whisper
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "large-v3-turbo"
 FILES = ("config.json", "model.bin", "tokenizer.json")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.errors import NotFoundError
 from mediamill.processors.models.catalogue import Model, find_model
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 SPEECH = "whisper-base"
 VISION = ("efficientnet-lite0", "ssd-mobilenet-v3")

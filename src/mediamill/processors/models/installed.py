@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mediamill.errors import RetryLaterError
 from mediamill.processors.models.catalogue import Model, ModelFile, find_model
-from mediamill.settings import Settings
+from mediamill.processors.settings import read_settings
 
 
 class ModelMissingError(RetryLaterError):
@@ -26,7 +26,7 @@ class ModelDamagedError(RetryLaterError):
 
 def model_folder(name: str) -> Path:
     """The folder of a model whose files are all there and unchanged; checked once per process."""
-    return _checked(name, Settings().models_folder)
+    return _checked(name, read_settings().models_folder)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from mediamill.processors.models.in_use import VISION
 from mediamill.processors.models.installed import model_folder
 from mediamill.processors.models.local_eyes import LocalEyes, Seen, local_eyes
 from mediamill.processors.models.sessions import open_session
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 NAME = "minilm-l6-v2"
 DIMENSIONS = 384

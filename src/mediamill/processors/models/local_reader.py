@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from mediamill.processors.models.contract import Pixels, TextLine
 from mediamill.processors.models.installed import model_folder
 from mediamill.processors.models.sessions import open_session
 from mediamill.processors.reading_order import Piece, order_blocks
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 NAME = "pp-ocr-v6-small"
 LEAST_SCORE = 0.8

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.installed import model_folder
 from mediamill.processors.models.whisper import WhisperSpeech, load_whisper
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "whisper-base"  # finds the language by itself; whisper-tiny.en is the fast one for English
 

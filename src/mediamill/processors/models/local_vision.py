@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from mediamill.processors.models.contract import Pixels, Sight
 from mediamill.processors.models.image_classes import Shares
 from mediamill.processors.models.image_objects import SeenObject
 from mediamill.processors.models.local_eyes import local_eyes
 from mediamill.processors.result import Tag
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 LEAST_CLASS_SCORE = 0.05
 MOST_CLASSES = 5

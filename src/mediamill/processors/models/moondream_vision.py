@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.contract import Pixels, Sight
 from mediamill.processors.models.data_url import jpeg_data_url
 from mediamill.processors.models.endpoint import Answer, Endpoint, NonsenseError
 from mediamill.processors.models.servers import moondream_door
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "moondream"
 

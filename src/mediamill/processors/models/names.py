@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mediamill.errors import InvalidError
 from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.in_use import VECTORS, VISION
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 Task = Literal["vision", "text", "look"]
 ENGINES = ("local", "openai", "moondream")

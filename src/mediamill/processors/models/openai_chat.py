@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mediamill.processors.models.endpoint import Answer, Endpoint, NonsenseError, RefusedError
 from mediamill.processors.models.servers import openai_door
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 LONGEST_TEXT_CHARACTERS = 100_000
 THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mediamill.processors.models.contract import Vectors
 from mediamill.processors.models.endpoint import Answer, NonsenseError
 from mediamill.processors.models.openai_chat import openai_endpoint
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "text-embedding-3-small"
 BATCH_TEXTS = 64

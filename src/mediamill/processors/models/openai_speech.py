@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from mediamill.processors.models.contract import OnSegment, Segment, Transcript
 from mediamill.processors.models.endpoint import Answer, NonsenseError, RefusedError
 from mediamill.processors.models.openai_chat import openai_endpoint
 from mediamill.processors.models.spoken_languages import language_code
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "whisper-1"
 WHOLE_FILE_BYTES = 24_000_000  # the API takes 25 MB, form included

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mediamill.processors.models.endpoint import RefusedError
 from mediamill.processors.models.openai_chat import (
@@ -14,7 +14,9 @@ from mediamill.processors.models.openai_chat import (
     chat_object,
     openai_endpoint,
 )
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "gpt-4o-mini"
 

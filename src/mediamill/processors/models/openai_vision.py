@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.contract import Pixels, Sight
 from mediamill.processors.models.data_url import jpeg_data_url
 from mediamill.processors.models.instructions import IMAGE, hint
 from mediamill.processors.models.openai_chat import chat, openai_endpoint
-from mediamill.settings import Settings
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 DEFAULT_MODEL = "gpt-4o-mini"
 

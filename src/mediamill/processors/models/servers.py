@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mediamill.processors.models.calls import PLACEHOLDER, ModelServer
 from mediamill.processors.models.endpoint import Door, ModelNotSetError, checked_key, checked_url
-from mediamill.settings import Settings
+from mediamill.processors.settings import KEYS
 
-KEYS = ("openai_key", "moondream_key", "gemini_key")
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 
 def openai_door(settings: Settings, model_setting: str = "MEDIAMILL_TEXT_MODEL") -> Door:

@@ -24,6 +24,7 @@ import httpx
 
 from mediamill.conversations.provider import NotConnectedError
 from mediamill.errors import GiveUpError
+from mediamill.tls import tls_context
 
 ANSWER_BYTES = 16 * 1024**2  # a hundred of the longest updates have less
 CALL_SECONDS = 30.0
@@ -99,7 +100,7 @@ class BotApi:
         limits = httpx.Limits(max_connections=50, max_keepalive_connections=10)
         plain = {"Accept-Encoding": "identity"}  # so that the bytes that are counted are all that come
         self._client = httpx.AsyncClient(
-            headers=plain, timeout=timeout, limits=limits, follow_redirects=False
+            headers=plain, timeout=timeout, limits=limits, follow_redirects=False, verify=tls_context()
         )
         self._quiet_until: dict[str, float] = {}
 

@@ -15,6 +15,7 @@ from mediamill.errors import MediamillError
 from mediamill.providers.whatsapp.process import BridgeProcess
 from mediamill.providers.whatsapp.secret import bridge_secret
 from mediamill.settings import Settings
+from mediamill.tls import tls_context
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Bridge:
     def _http(self) -> httpx.AsyncClient:
         if self._client is None:
             headers = {"Authorization": f"Bearer {bridge_secret(self._settings)}"}
-            self._client = httpx.AsyncClient(headers=headers, trust_env=False)
+            self._client = httpx.AsyncClient(headers=headers, trust_env=False, verify=tls_context())
         return self._client
 
     def _is_up(self, url: str) -> None:
