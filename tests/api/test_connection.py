@@ -8,6 +8,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 import pytest
 import uvicorn
@@ -20,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from mediamill.api import connection, inbox
 from mediamill.api.connection import LONG_BYTES, TURN_BYTES, BorrowedBody, Connection
 from mediamill.api.inbox import Refusal, RequestBody
+from mediamill.api.strangers import Strangers
 from tests.conftest import wait_until
 
 LONG = bytes(range(256)) * 4 * 5_000  # five megabytes
@@ -30,6 +33,7 @@ class Taker:
     """An application that takes bodies, and remembers how. It answers with what it got."""
 
     port: int = 0
+    strangers: Strangers = field(default_factory=Strangers)
     borrowed: int = 0
     received: bytearray = field(default_factory=bytearray)
     ended: list[str] = field(default_factory=list)
@@ -76,7 +80,8 @@ async def serving() -> AsyncIterator[Taker]:
     taker = Taker()
     with socket.create_server(("127.0.0.1", 0)) as door:
         taker.port = door.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(taker, http=Connection, lifespan="off", log_config=None))
+        protocol = cast(type[asyncio.Protocol], partial(Connection, strangers=taker.strangers))
+        server = uvicorn.Server(uvicorn.Config(taker, http=protocol, lifespan="off", log_config=None))
         task = asyncio.create_task(server.serve([door]))
 
         async def started() -> bool:
@@ -153,6 +158,21 @@ def test_a_body_is_taken_by_turns_however_slowly_it_comes(
             await wait_until(came)  # nothing is kept back
         writer.write(body[400_009:])
         assert await answer(reader) == digest(body)
+
+    tell(runner, story)
+
+
+def test_whose_body_is_borrowed_is_no_stranger(runner: asyncio.Runner) -> None:
+    async def story(taker: Taker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(request(len(LONG)) + LONG[:3_000_000])
+
+        async def came() -> bool:
+            return len(taker.received) == 3_000_000
+
+        await wait_until(came)
+        assert len(taker.strangers) == 0
+        writer.write(LONG[3_000_000:])
+        assert await answer(reader) == digest(LONG)
 
     tell(runner, story)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mediamill.access import passwords
-from mediamill.api import bounds, callers, guard, login, welcome
+from mediamill.api import bounds, callers, guard, login, strangers, welcome
 from mediamill.conversations import access
 from mediamill.testing.escape_attempts import ATTEMPTS
 
@@ -101,9 +101,11 @@ def test_every_claim_names_tests_that_exist(section: str) -> None:
         ("KiB and {} lines", bounds.HEAD_LINES),
         ("within {} seconds; a body", bounds.HEAD_SECONDS),
         ("a body within {} seconds", guard.BODY_SECONDS),
+        ("and after {} of them", bounds.BODY_GRACE_SECONDS),
+        ("no slower than {} bytes a second", bounds.BODY_BYTES_PER_SECOND),
         ("or {} seconds once", bounds.LINGER_SECONDS),
-        ("at most {} connections", bounds.STRANGERS_OF_ADDRESS),
-        ("and {} in all, on which", bounds.MOST_STRANGERS),
+        ("at most {} connections", strangers.STRANGERS_OF_ADDRESS),
+        ("and {} in all, on which", strangers.MOST_STRANGERS),
         ("for each caller, {} in all", welcome.MOST_STREAMS),
         ("passwords have {} characters", passwords.SHORTEST),
         ("{} tries for a name", login.TRIES_BY_NAME),

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { BridgeError } from './bridge_error.mjs';
 
 const BODY_LIMIT = 1024 ** 2;
+const LINGER_BYTES = 64 * 1024 ** 2; // of a refused body, read and dropped before the connection is closed
 
 /**
  * @param {import('./bridge.mjs').Bridge} bridge
@@ -51,17 +52,11 @@ function isAllowed(header, secret) {
 }
 
 async function readJson(request) {
-  const chunks = [];
-  let bytes = 0;
-  for await (const chunk of request) {
-    bytes += chunk.length;
-    if (bytes > BODY_LIMIT) throw new BridgeError(413, 'too_large', 'the body is larger than 1 MiB');
-    chunks.push(chunk);
-  }
-  if (!bytes) return {};
+  const bytes = await readBody(request);
+  if (!bytes.length) return {};
   let body;
   try {
-    body = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
+    body = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch {
     throw new BridgeError(400, 'invalid', 'the body is not JSON');
   }
@@ -71,11 +66,34 @@ async function readJson(request) {
   return body;
 }
 
+/** Not by `for await`, which destroys the request, and the connection with it, when it is left early. */
+function readBody(request) {
+  return new Promise((resolve, reject) => {
+    const chunks = [];
+    let bytes = 0;
+    const collect = (chunk) => {
+      bytes += chunk.length;
+      if (bytes <= BODY_LIMIT) return chunks.push(chunk);
+      request.off('data', collect).pause();
+      reject(new BridgeError(413, 'too_large', 'the body is larger than 1 MiB'));
+    };
+    request.on('data', collect);
+    request.once('end', () => resolve(Buffer.concat(chunks)));
+    const breakOff = () => reject(new BridgeError(400, 'invalid', 'the body broke off'));
+    request.on('error', breakOff).once('close', breakOff);
+  });
+}
+
 function reply(response, status, value) {
+  response.end(writeHead(response, status, value));
+}
+
+function writeHead(response, status, value) {
   const text = JSON.stringify(value);
   response.setHeader('content-type', 'application/json');
   response.setHeader('content-length', Buffer.byteLength(text));
-  response.writeHead(status).end(text);
+  response.writeHead(status);
+  return text;
 }
 
 function replyFault(request, response, error, log) {
@@ -85,6 +103,24 @@ function replyFault(request, response, error, log) {
   if (response.destroyed) return;
   // The rest of a body that was not read must not be taken for the next request.
   response.setHeader('connection', 'close');
-  reply(response, fault.status, { code: fault.code, detail: fault.message });
-  response.once('finish', () => request.destroy());
+  const answer = { code: fault.code, detail: fault.message };
+  if (request.readableEnded) return reply(response, fault.status, answer);
+  response.write(writeHead(response, fault.status, answer));
+  lingerThenClose(request);
+}
+
+/**
+ * To close a connection on which bytes have come that nobody read resets it, and the client may lose the answer. So the
+ * answer is followed by the end of our side, and what still comes is dropped, up to a size and to `requestTimeout`.
+ */
+function lingerThenClose(request) {
+  const { socket } = request;
+  socket.end();
+  let dropped = 0;
+  request.on('data', ({ length }) => {
+    dropped += length;
+    if (dropped > LINGER_BYTES) socket.destroy();
+  });
+  request.once('end', () => socket.destroySoon());
+  request.resume();
 }

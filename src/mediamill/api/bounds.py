@@ -1,13 +1,14 @@
 """A connection of uvicorn that bounds what it costs before anybody knows whose it is.
 
-The head of a request has a limit of size and of time; so has the rest of a body that nobody wants. Of the connections
-on which nobody was recognised yet, the oldest make room for new ones: slow ones hold up nobody.
+The head of a request has a limit of size and of time; so has the rest of a body that nobody wants. While there are
+many connections on which nobody was recognised yet (`strangers.py`), the application gets their requests only once the
+body is there, so that a slow body costs no more than a slow head.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -16,46 +17,16 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mediamill.access.limits import neighbourhood
+from mediamill.api.strangers import Strangers
 
 HEAD_BYTES, HEAD_LINES, HEAD_SECONDS = 64 * 1024, 100, 10.0
 # What still comes after an answer: to close on somebody who sends loses them the answer.
 LINGER_SECONDS, LINGER_BYTES = 10.0, 1 << 20
-STRANGERS_OF_ADDRESS, MOST_STRANGERS = 128, 512
+# The pace at which a body must come: so many seconds, and one more for each so many bytes (Apache's mod_reqtimeout).
+BODY_GRACE_SECONDS, BODY_BYTES_PER_SECOND = 20.0, 500
+# How long a request waits for its body before the application sees it: who may not ask is refused without it.
+DISPATCH_SECONDS = 1.0
 KNOWN = "mediamill.known"
-
-
-class Strangers:
-    """Connections on which nobody was recognised yet, from the oldest to the newest; of an address, and in all."""
-
-    def __init__(self) -> None:
-        self._all: dict[Bounded, str] = {}
-        self._of: dict[str, dict[Bounded, None]] = {}
-
-    def add(self, connection: Bounded, address: str) -> None:
-        """The oldest may have to go."""
-        neighbours = self._of.get(address, {})
-        if len(neighbours) >= STRANGERS_OF_ADDRESS:
-            _oldest(neighbours).abort()
-        elif len(self._all) >= MOST_STRANGERS:
-            _oldest(self._all).abort()
-        self._all[connection] = address
-        self._of.setdefault(address, {})[connection] = None
-
-    def discard(self, connection: Bounded) -> None:
-        """It is closed, or it is known whose it is."""
-        address = self._all.pop(connection, None)
-        if address is not None:
-            del self._of[address][connection]
-            if not self._of[address]:
-                del self._of[address]
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-
-def _oldest(connections: Iterable[Bounded]) -> Bounded:
-    """Of those that have not even asked, if there is one."""
-    return next((each for each in connections if not each.is_answering), next(iter(connections)))
 
 
 class Bounded(HttpToolsProtocol):
@@ -67,10 +38,14 @@ class Bounded(HttpToolsProtocol):
         self._in_head, self._head_bytes, self._refused = True, 0, False
         self._deadline: asyncio.TimerHandle | None = None
         self._running: RequestResponseCycle | None = None
+        self._waiting_since = self._unread_since = 0.0
+        self._undispatched: tuple[RequestResponseCycle, ASGI3Application] | None = None
+        self._dispatch_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Nobody knows yet who this is."""
         super().connection_made(transport)
+        self._waiting_since = self.loop.time()
         self._strangers.add(self, neighbourhood(self.client[0] if self.client else None))
         self.close_in(HEAD_SECONDS)
 
@@ -78,6 +53,7 @@ class Bounded(HttpToolsProtocol):
         """Somebody else may come."""
         self._strangers.discard(self)
         self._clear_deadline()
+        self._clear_undispatched()
         self._stop_answering()
         super().connection_lost(exc)
 
@@ -108,6 +84,7 @@ class Bounded(HttpToolsProtocol):
         if self._refused:
             return
         self._in_head, self._head_bytes = False, 0
+        self._waiting_since = self.loop.time()
         self._clear_deadline()
         length = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if length > HEAD_BYTES or len(self.headers) > HEAD_LINES:
@@ -118,14 +95,20 @@ class Bounded(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Of a refused request nobody wants it."""
-        if not self._refused:
-            super().on_body(body)
+        if self._refused:
+            return
+        super().on_body(body)
+        earned = self._waiting_since + len(body) / BODY_BYTES_PER_SECOND
+        self._waiting_since = min(earned, self.loop.time())
+        if self.flow.read_paused:  # no more of it is read until the application takes some
+            self._dispatch()
 
     def on_message_complete(self) -> None:
         """What comes next is a head."""
         if not self._refused:
             self.expect_head()
             super().on_message_complete()
+            self._dispatch()
 
     def expect_head(self) -> None:
         """A request may begin here."""
@@ -134,6 +117,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A body that goes on after its answer ends soon, or the connection does."""
+        self._waiting_since = self.loop.time()
         super().on_response_complete()
         if not self._in_head and not self.pipeline and not self.transport.is_closing():
             self.close_in(LINGER_SECONDS)
@@ -141,6 +125,18 @@ class Bounded(HttpToolsProtocol):
     def is_known(self) -> None:
         """Somebody was recognised: this connection does not make room for strangers."""
         self._strangers.discard(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its answer, or not as fast as it comes."""
+        self._unread_since = self.loop.time()
+        super().pause_writing()
+
+    @property
+    def waiting_since(self) -> float:
+        """Since when the server waits for the client; of a body, later the more of it has come."""
+        if self.flow.write_paused:
+            return self._unread_since
+        return math.inf if self.is_answering and self._in_head else self._waiting_since
 
     @property
     def is_answering(self) -> bool:
@@ -150,12 +146,31 @@ class Bounded(HttpToolsProtocol):
     def abort(self) -> None:
         """It makes room."""
         self._strangers.discard(self)
+        self._clear_undispatched()
         self._stop_answering()
         self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        waits = cycle.more_body and not cycle.waiting_for_100_continue and not self.flow.read_paused
+        if waits and self._strangers.is_crowded_beside(self):
+            self._undispatched = (cycle, app)
+            self._dispatch_timer = self.loop.call_later(DISPATCH_SECONDS, self._dispatch)
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _dispatch(self) -> None:
+        """Give a request to the application, if one waits for its body."""
+        if self._undispatched is not None:
+            cycle, app = self._undispatched
+            self._clear_undispatched()
+            super()._start_asgi_task(cycle, app)
+
+    def _clear_undispatched(self) -> None:
+        self._undispatched = None
+        if self._dispatch_timer is not None:
+            self._dispatch_timer.cancel()
+            self._dispatch_timer = None
 
     def _stop_answering(self) -> None:
         """Of several requests that came at once, uvicorn stops the last one, not the one that is being answered."""

@@ -121,6 +121,7 @@ class Connection(Bounded):
         ours = self.cycle is cycle and not cycle.body and self._to_come >= LONG_BYTES
         if not ours or self.scheme != "http" or self.transport.is_closing():
             return None
+        self.is_known()  # no handler takes a long body of a stranger, and its pace cannot be seen from here
         self.flow.pause_reading()
         return BorrowedBody(self, cycle, self._to_come)
 

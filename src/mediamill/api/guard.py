@@ -25,7 +25,7 @@ from mediamill.access.limits import Buckets
 from mediamill.access.model import Caller, current_caller, set_caller
 from mediamill.access.model import Scope as Wanted
 from mediamill.access.places import is_address, is_loopback
-from mediamill.api.bounds import note_known
+from mediamill.api.bounds import BODY_BYTES_PER_SECOND, BODY_GRACE_SECONDS, note_known
 from mediamill.api.callers import Callers, address_of
 from mediamill.api.errors import problem_of
 from mediamill.api.origins import SAFE_METHODS, host_name, is_foreign, names_origin
@@ -43,7 +43,7 @@ from mediamill.settings import Settings
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1_500_000
-BODY_SECONDS = 60.0  # for all of it
+BODY_SECONDS = 60.0  # for all of it, at whatever pace
 SECRET_CHARACTERS = 16
 # The routes that take large bodies; they stream them to disk and bound them themselves.
 UPLOAD_PATH = re.compile(
@@ -212,6 +212,7 @@ class Guard:
             caller.kind != "here" or caller.session is not None
         ):  # a pass is for a moment; nobody can take it back
             remember(scope, lambda: self._may_still(access, scope, headers))
+        note_known(scope)
         return None
 
     async def _need(self, caller: Caller, wanted: Wanted, reached: Reached | None, scope: Scope) -> None:
@@ -295,12 +296,14 @@ def _is_upload(scope: Scope) -> bool:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body that grows too long, or takes too long to arrive, is cut off."""
+    """A body that grows too long, takes too long to arrive, or comes by the byte, is cut off."""
     seen, more = 0, True
-    until = asyncio.get_running_loop().time() + BODY_SECONDS
+    began = asyncio.get_running_loop().time()
 
     async def receive_bounded() -> Message:
         nonlocal seen, more
+        pace_seconds = BODY_GRACE_SECONDS + seen / BODY_BYTES_PER_SECOND
+        until = began + min(BODY_SECONDS, pace_seconds)
         try:
             async with asyncio.timeout_at(until if more else None):
                 message = await receive()

@@ -52,7 +52,6 @@ from mediamill.api import (
     worker_sessions,
     workers,
 )
-from mediamill.api.bounds import Strangers
 from mediamill.api.claim_desk import ClaimDesk
 from mediamill.api.connection import Connection
 from mediamill.api.deps import Deps
@@ -63,6 +62,7 @@ from mediamill.api.inbox import Inbox
 from mediamill.api.openapi import install_openapi
 from mediamill.api.requests import CountRequests, Requests
 from mediamill.api.scopes import check_declared
+from mediamill.api.strangers import Strangers
 from mediamill.api.tracing import Tracing
 from mediamill.api.wakes import WakeHub
 from mediamill.api.welcome import Streams
