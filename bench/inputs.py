@@ -173,7 +173,7 @@ def _measure(
         "before_mb": round(before / 1e6, 1),
         "added_mb": round((memory_of(server, "VmHWM") - before) / 1e6, 1),
         "database_added_mb": None if postmaster is None else round((max(database) - database[0]) / 1e6, 1),
-        "seconds": round(seconds, 2),
+        "seconds": round(seconds, 4),
         "cpu_seconds": round(sum(server.cpu_times()[:2]) - cpu_before, 2),
     }
     print(json.dumps(row), flush=True)

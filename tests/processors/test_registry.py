@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from mediamill.errors import NotFoundError
 from mediamill.processors.load import BrokenProcessorError
 from mediamill.processors.registry import (
+    GROUP,
     UnknownProcessorError,
     load_processor,
     processor_names,
 )
 from mediamill.testing.scripted import ScriptedProcessor
+from tests.installed import install
 
 PLUGIN = """
 class Good:
@@ -63,6 +66,16 @@ def test_a_built_in_processor_loads_like_a_plugin() -> None:
 def test_a_plugin_may_declare_a_class_or_a_factory(name: str) -> None:
     assert name in processor_names()
     assert type(load_processor(name)).__name__ == "Good"
+
+
+def test_a_plugin_that_is_installed_while_we_run_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    os.utime(tmp_path, (0, 0))  # a while ago
+    assert "late" not in processor_names()
+    install(tmp_path, "late-plugin", {}, {GROUP: {"late": "late_plugin:Late"}})
+    assert "late" in processor_names()
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_known_one() -> None:

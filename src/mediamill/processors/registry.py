@@ -5,10 +5,11 @@ Built-in processors are declared there too, so they load exactly as a plugin doe
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -26,13 +27,20 @@ class UnknownProcessorError(NotFoundError):
 
 
 def declared(group: str) -> tuple[EntryPoint, ...]:
-    """What installed packages declare."""
-    return _read_declared(group, tuple(sys.path))
+    """What installed packages declare; read again when one was installed or removed meanwhile."""
+    return _read_declared(group, tuple((place, _changed_at(place)) for place in sys.path))
 
 
-@cache  # it opens a file of every package
-def _read_declared(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+@lru_cache(maxsize=8)  # it opens a file of every package
+def _read_declared(group: str, _places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - for every pool and job kind
+    except OSError:
+        return 0
 
 
 def is_ours(point: EntryPoint) -> bool:
