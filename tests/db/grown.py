@@ -52,10 +52,15 @@ UNHEARD = "00000000-0000-4000-8000-000000001301"
 async def grow(url: str, revision: str) -> None:
     """From nothing to a revision, filled at each step as it was then."""
     for each in REVISIONS[: REVISIONS.index(revision) + 1]:
-        await upgrade(url, each)
-        data = DATA / f"{each}.sql"
-        if data.exists():
-            await run_sql(url, data.read_text())
+        await grow_into(url, each)
+
+
+async def grow_into(url: str, revision: str) -> None:
+    """From the revision before it, filled as it was then."""
+    await upgrade(url, revision)
+    data = DATA / f"{revision}.sql"
+    if data.exists():
+        await run_sql(url, data.read_text())
 
 
 async def _jobs(connection: Connection) -> None:

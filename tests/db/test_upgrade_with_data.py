@@ -6,9 +6,9 @@ so it holds the data of each. Whoever adds a migration adds the data of the one 
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,43 +20,42 @@ from mediamill.engine.recovery.lost_sessions import release_lost_sessions
 from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
 from tests.conftest import admin_url, create_database, database_url, drop_database, open_database, run_sql
-from tests.db.grown import DATA, READ, grow
+from tests.db.grown import DATA, READ, grow_into
 from tests.db.revisions import REVISIONS
 
-_numbers = itertools.count(1)
+
+@pytest.fixture(scope="module")
+def grown(server_url: str) -> Iterator[dict[str, str]]:
+    """A database of each revision: copies of one that grows."""
+    growing = f"growing_{os.getpid()}"
+    names = {revision: f"grown_{os.getpid()}_{revision}" for revision in REVISIONS}
+    asyncio.run(_grow_all(server_url, growing, names))
+    yield {revision: database_url(server_url, name) for revision, name in names.items()}
+    asyncio.run(run_sql(admin_url(server_url), *map(drop_database, (growing, *names.values()))))
 
 
-@pytest.fixture
-async def old_url(server_url: str) -> AsyncIterator[str]:
-    """An empty database."""
-    name, admin = f"old_{os.getpid()}_{next(_numbers)}", admin_url(server_url)
-    await run_sql(admin, create_database(server_url, name))
-    yield database_url(server_url, name)
-    await run_sql(admin, drop_database(name))
+async def _grow_all(server_url: str, growing: str, names: dict[str, str]) -> None:
+    admin = admin_url(server_url)
+    await run_sql(admin, create_database(server_url, growing))
+    for revision, name in names.items():
+        await grow_into(database_url(server_url, growing), revision)
+        await run_sql(admin, f"create database {name} template {growing} strategy file_copy")
 
 
 @pytest.mark.spec("L18")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_database_of_any_age_comes_up_with_everything_that_was_in_it(
-    old_url: str, revision: str
+async def test_a_database_of_any_age_comes_up_with_everything_that_was_in_it_and_what_ran_runs_again(
+    grown: dict[str, str], revision: str
 ) -> None:
-    await grow(old_url, revision)
-    await upgrade(old_url)
-    assert await schema_revision(old_url) == newest_revision()
-    async with open_database(old_url) as database:
+    url = grown[revision]
+    await upgrade(url)
+    assert await schema_revision(url) == newest_revision()
+    async with open_database(url) as database:
         for each, read in READ.items():
             if each <= revision:
                 async with database.transaction() as connection:
                     await read(connection)
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-async def test_what_ran_when_an_old_version_was_stopped_runs_again(old_url: str, revision: str) -> None:
-    await grow(old_url, revision)
-    await upgrade(old_url)
-    engine = Engine(all_kinds(Settings()), session_grace_seconds=0)
-    async with open_database(old_url) as database:
-        await _release(database, engine)
+        await _release(database, Engine(all_kinds(Settings()), session_grace_seconds=0))
         async with database.connection() as connection:
             jobs = (await browse_jobs(connection, owner="old", state="queued")).jobs
     assert "running-1" in [job["subject_id"] for job in jobs]
