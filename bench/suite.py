@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -81,15 +83,18 @@ def read_output(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """That never wait for anything."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+def busy_processes(count: int) -> Iterator[int | None]:
+    """That never wait for anything, in a session of their own, as those of somebody else who is logged in."""
+    if not count:
+        yield None
+        return
+    code = f"import os\nfor _ in range({count - 1}):\n    if os.fork() == 0: break\nwhile True: pass"
+    busy = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     try:
-        yield
+        yield busy.pid
     finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()
 
 
 def _commit() -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import psutil
 
 from bench.suite import busy_processes, run_once
+from tests.conftest import wait_until
 
 SUITE = """
 print("FAILED tests/shop/test_till.py::test_change - AssertionError")
@@ -23,10 +25,18 @@ def test_a_run_is_recorded_with_its_load_its_figures_and_what_failed(tmp_path: P
     assert run["failures"] == ["tests/shop/test_till.py::test_change"]
 
 
-def test_busy_processes_are_there_during_the_run_and_gone_after_it() -> None:
-    def busy() -> list[psutil.Process]:
-        return [one for one in psutil.Process().children() if "while True: pass" in one.cmdline()]
+async def test_busy_processes_are_there_during_the_run_and_gone_after_it() -> None:
+    with busy_processes(3) as session:
+        await wait_until(lambda: are_running(session, 3))
+    await wait_until(lambda: are_running(session, 0))
 
-    with busy_processes(2):
-        assert len(busy()) == 2
-    assert busy() == []
+
+async def are_running(session: int | None, count: int) -> bool:
+    return sum(_is_in(session, process) for process in psutil.process_iter()) == count
+
+
+def _is_in(session: int | None, process: psutil.Process) -> bool:
+    try:
+        return os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
