@@ -45,7 +45,11 @@ class Canned:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, one request."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        except asyncio.IncompleteReadError:  # whoever wanted to ask was stopped
+            writer.close()
+            return
         method, path, _ = head[0].split(" ")
         headers = {
             name.lower(): value.strip()
