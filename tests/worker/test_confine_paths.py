@@ -24,7 +24,11 @@ READ = {
     "where more libraries are": ("/etc/ld.so.conf.d/cuda.conf", "/usr/local/lib/libvips.so", "/lib/libc.so"),
     "libraries of 32 and 64 bits": ("/lib32/a.so", "/usr/lib32/a.so", "/usr/lib64/a.so", "/usr/lib/a.so"),
     "programs of libraries": ("/usr/libexec/a",),
-    "fonts, colours, languages": ("/usr/share/fonts/a.ttf", "/usr/local/share/fonts/a.ttf", "/etc/fonts/fonts.conf"),
+    "fonts, colours, languages": (
+        "/usr/share/fonts/a.ttf",
+        "/usr/local/share/fonts/a.ttf",
+        "/etc/fonts/fonts.conf",
+    ),
     "the time here": ("/etc/localtime", "/etc/timezone", "/usr/share/zoneinfo/UTC"),
     "drivers of graphics cards": (
         *("/usr/local/cuda/lib64/libcudart.so", "/opt/rocm/lib/librocblas.so"),
@@ -57,7 +61,16 @@ NEVER = (
     *("/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/machine-id", "/root/.ssh/id", "/home/a/b"),
     *("/proc/net/tcp", "/proc/self/net/tcp", "/proc/self/mountinfo", "/proc/1/environ", "/proc/mounts"),
     *("/sys/class/net/eth0/address", "/sys/fs/cgroup/cgroup.procs", "/var/lib/a", "/run/a.sock", "/tmp/a"),
-    *("/scratch/2/made", "/srv/other", "/dev/sda", "/dev/shm/a", "/dev/tty", "/usr/src/a", "/bin/sh", "/opt/a"),
+    *(
+        "/scratch/2/made",
+        "/srv/other",
+        "/dev/sda",
+        "/dev/shm/a",
+        "/dev/tty",
+        "/usr/src/a",
+        "/bin/sh",
+        "/opt/a",
+    ),
 )
 
 
@@ -114,7 +127,12 @@ def test_only_a_processor_that_runs_programs_may_run_those_of_the_system(
 ) -> None:
     run = allowed_to(monkeypatch, programs=programs).run
     tools = ("/bin/sh", "/sbin/a", "/usr/bin/pdftotext", "/usr/sbin/a", "/usr/local/bin/ffmpeg")
-    loaders = ("/lib64/ld-linux-x86-64.so.2", "/usr/lib/libreoffice/program/soffice", sys.prefix, sys.base_prefix)
+    loaders = (
+        "/lib64/ld-linux-x86-64.so.2",
+        "/usr/lib/libreoffice/program/soffice",
+        sys.prefix,
+        sys.base_prefix,
+    )
     assert [is_beneath(path, *run) for path in (*tools, *loaders)] == [runs] * 9
     assert not is_beneath("/scratch/1/made", *run), "never what it has written"
     assert not is_beneath("/srv/models/a", *run)
@@ -207,7 +225,8 @@ def test_what_is_missing_is_said_with_its_reason(
     monkeypatch.setenv("MEDIAMILL_SANDBOX_SECCOMP", setting)
     gaps = confine.find_gaps()
     assert [text in gap for text, gap in zip(says, gaps, strict=True)] == [True] * len(says)
-    assert confine.describe_confinement() == ("; ".join(gaps) or "confined to their own file, by Landlock 6 and seccomp")
+    whole = "confined to their own file, by Landlock 6 and seccomp"
+    assert confine.describe_confinement() == ("; ".join(gaps) or whole)
 
 
 @pytest.mark.parametrize(("names", "namespaces", "said"), [(["a", "b"], False, True), (["a"], True, False)])
@@ -216,4 +235,6 @@ def test_programs_that_may_outlive_their_child_are_named(
 ) -> None:
     monkeypatch.setattr("mediamill.processors.registry.plugins_with_programs", lambda: names)
     monkeypatch.setattr(confine, "has_namespaces", lambda: namespaces)
-    assert (f"programs that {', '.join(names)} starts may outlive it" in "; ".join(confine.find_gaps())) is said
+    assert (
+        f"programs that {', '.join(names)} starts may outlive it" in "; ".join(confine.find_gaps())
+    ) is said

@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,10 +37,15 @@ def connect() -> None:
         link.connect(("127.0.0.1", 1))
 
 
+def make_pair() -> None:
+    for each in socket.socketpair():
+        each.close()
+
+
 ATTEMPTS: dict[str, Callable[[], Any]] = {
     "fork": fork,
     "link": lambda: os.link("/proc/self/stat", "/nowhere/x"),
-    "chmod": lambda: os.chmod("/nowhere", 0o700),
+    "chmod": lambda: Path("/nowhere").chmod(0o700),
     "other": lambda: os.kill(os.getppid(), 0),
     "itself": lambda: os.kill(os.getpid(), 0),
     "rest": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
@@ -47,7 +53,7 @@ ATTEMPTS: dict[str, Callable[[], Any]] = {
     "raise limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
     "tcp": connect,
     "unix": lambda: socket.socket(socket.AF_UNIX).close(),
-    "pair": lambda: [each.close() for each in socket.socketpair()],
+    "pair": make_pair,
     "card": lambda: fcntl.ioctl(0, 0xC00464B2, bytes(64)),
     "read": lambda: open("/proc/self/stat").close(),  # noqa: PTH123
 }
@@ -113,7 +119,10 @@ def test_threads_that_run_already_are_held_as_well() -> None:
 
 def test_a_filter_that_cannot_be_set_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "FLAG_TSYNC", 1 << 20)  # no such flag
-    with ThreadPoolExecutor(max_workers=1) as thread, pytest.raises(OSError, match="cannot be set") as refused:
+    with (
+        ThreadPoolExecutor(max_workers=1) as thread,
+        pytest.raises(OSError, match="cannot be set") as refused,
+    ):
         thread.submit(filter_calls).result()
     assert refused.value.errno == errno.EINVAL
     monkeypatch.setattr(seccomp, "PR_SET_NO_NEW_PRIVS", 9_999)

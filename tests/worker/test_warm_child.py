@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mediamill.errors import GiveUpError, RetryLaterError
 from mediamill.worker import failures, warm_child
 from mediamill.worker.messages import (
     FAILURE_ALLOWANCE_BYTES,
@@ -98,7 +99,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         noise, noise_in = os.pipe()
         os.set_blocking(noise, False)
         plan = ChildPlan("scripted", "a:B", f"{os.getpid()}-played.1.", limits, start_seconds, tmp_path)
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: ASYNC220 - it takes no time
             ["sh"],
             stdin=subprocess.PIPE,
             stdout=noise_in,
@@ -236,7 +237,7 @@ async def test_what_is_known_of_a_child_follows_its_jobs(play: Play) -> None:
         for kind, worn in (("temporary", False), ("permanent", False), ("memory", True)):
             work = played.assign()
             played.say(failed(kind, folder=True))
-            with pytest.raises(failures.RetryLaterError if kind != "permanent" else failures.GiveUpError):
+            with pytest.raises(RetryLaterError if kind != "permanent" else GiveUpError):
                 await work
             assert (child.made_folder, child.worn, child.alive) == (True, worn, True)
         assert child.jobs_done == 4
@@ -364,7 +365,7 @@ async def test_a_child_that_takes_too_long_is_ended_at_its_limit_alone(play: Pla
         assert played.child.alive, "nobody waits for it"
         work = played.assign(limits=short)
         played.do("printf 'at work\\000'")
-        with pytest.raises(failures.ProcessorTimeoutError, match="did not end within 0.05 s") as caught:
+        with pytest.raises(failures.ProcessorTimeoutError, match=r"did not end within 0\.05 s") as caught:
             await work
         assert caught.value.traceback in (None, "at work\\0")
         assert await played.be_gone() is caught.value
@@ -377,7 +378,7 @@ async def test_a_job_that_wrote_too_much_has_no_result(play: Play, tmp_path: Pat
         for bytes_, fails in ((500_000, False), (1_500_000, True)):
             work = played.assign(limits=limits)
             played.do(f"printf '%{bytes_}d' 1 > {tmp_path}/made; echo {bytes_}")
-            await wait_until(lambda said=str(bytes_).encode(): said in played.child._tail, "written")  # type: ignore[misc]
+            await wait_until(lambda n=b"%d" % bytes_: n in played.child._tail, "written")  # type: ignore[misc]
             played.say(DONE)
             if fails:
                 with pytest.raises(failures.TooMuchWrittenError, match="limit of 1048576 bytes"):

@@ -22,7 +22,7 @@ from mediamill.worker.scratch_removal import ScratchRemoval
 from mediamill.worker.spawn import ChildPlan, Limits, Started
 from mediamill.worker.warm_child import WarmChild
 from mediamill.worker.warm_children import WarmChildren
-from tests.worker.harness import wait_until
+from tests.worker.harness import everything_in, wait_until
 
 LIMITS = Limits(timeout_seconds=60, memory_bytes=1 << 30)
 
@@ -120,7 +120,14 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
     @asynccontextmanager
     async def serve(**more: Any) -> AsyncIterator[Served]:
         starting = {name: more.pop(name) for name in ("at_once", "failing") if name in more}
-        given = {"limits": LIMITS, "size": 1, "spare": 1, "max_jobs_per_child": 99, "idle_seconds": 60, **more}
+        given = {
+            "limits": LIMITS,
+            "size": 1,
+            "spare": 1,
+            "max_jobs_per_child": 99,
+            "idle_seconds": 60,
+            **more,
+        }
         removal = ScratchRemoval()
         found = Served(WarmChildren(removal, **given), Starter(tmp_path, monkeypatch, **starting))
         found.children.open(found.starter)  # type: ignore[arg-type]
@@ -131,7 +138,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
             await removal.finish()
             for line in found.starter.lines.values():
                 line.close()
-            assert [*tmp_path.iterdir()] == [], "the folders go with the children"
+            assert everything_in(tmp_path) == [], "the folders go with the children"
             assert all(shell.poll() is not None for shell in found.starter.shells)
 
     return serve
