@@ -272,7 +272,7 @@ async def test_a_lane_that_is_stopped_at_once_hands_back_what_runs_and_settles_w
 async def test_a_server_that_is_gone_keeps_no_lane_from_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lane_file, "LAST_WORDS_SECONDS", 0.05)
+    monkeypatch.setattr(lane_file, "LAST_WORDS_SECONDS", 1.0)  # enough for one word
     async with served(tmp_path, 1, 2, pool={"concurrency": 2}) as at:
         await at.until_begun(1, 2)
 
