@@ -238,3 +238,18 @@ def test_programs_that_may_outlive_their_child_are_named(
     assert (
         f"programs that {', '.join(names)} starts may outlive it" in "; ".join(confine.find_gaps())
     ) is said
+
+
+def test_what_is_held_open_gives_nothing_away() -> None:
+    before = opened_now()
+    confine._hold_open([Path("/proc/self/status"), Path("/nowhere/a"), Path("/etc/passwd")])
+    held = {number: name for number, name in opened_now().items() if number not in before}
+    try:
+        assert [Path(name).name for name in held.values()] == ["status", "passwd"]
+        for number in held:
+            assert not os.get_inheritable(number)
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.read(number, 1)  # it is a name, not an open file
+    finally:
+        for number in held:
+            os.close(number)

@@ -288,6 +288,32 @@ async def test_a_word_that_may_be_about_anything_wakes_every_lane(tmp_path: Path
         await at.until_said("heartbeat", beats + 1)
 
 
+async def test_what_a_server_says_on_its_stream_is_acted_on(tmp_path: Path) -> None:
+    said: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def say(_: Asked) -> tuple[Any, ...]:
+        return 200, await said.get()
+
+    two = [POOL, {**POOL, "name": "other"}]
+    async with served(tmp_path, heartbeat_seconds=3_600) as at:
+        at.server.by_verb["wakes"] = say
+        await at.until_said("claim")
+        await at.until_said("heartbeat")
+        at.pools_now = two
+        said.put_nowait(b'{"pools": ""}\n')
+        await wait_until(lambda: [*at.worker._lanes] == ["audio", "other"], "a new pool is served")
+        await at.until_said("claim", 2)
+        at.waiting = {"audio": [1], "other": [2]}
+        said.put_nowait(b'{"jobs": "other"}\n')
+        await at.until_begun(2)
+        assert at.begun == [2]
+        said.put_nowait(b'{"": ""}\n')
+        await at.until_begun(1)
+        at.worker._beat.clear()
+        said.put_nowait(b'{"worker": 6}\n{"worker": 5}\n')
+        await wait_until(at.worker._beat.is_set, "it will beat")
+
+
 async def test_a_command_is_obeyed_and_its_effect_said_at_once(tmp_path: Path) -> None:
     async with served(tmp_path, {"flight": FlightLog()}) as at:
         await at.until_said("heartbeat")

@@ -463,3 +463,32 @@ async def test_only_a_child_that_asks_servers_gets_a_caller_which_ends_with_it(
         async with play(callers=other):
             pass
         assert other.fileno() == -1, "it never became ready"
+
+
+async def test_a_caller_ends_with_its_child(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "600"]) as caller:  # noqa: ASYNC220 - it takes no time
+        monkeypatch.setattr(warm_child, "start_caller", lambda callers, _: callers.close() or caller)
+        callers, asking = socket.socketpair()
+        with asking:
+            async with play(callers=callers) as played:
+                played.say(Ready(True))
+                await wait_until(lambda: played.child.ready, "it is ready")
+                assert caller.poll() is None
+            await wait_until(lambda: caller.returncode is not None, "it is killed and reaped")
+
+
+async def test_where_the_kernel_tells_of_no_death_the_closed_line_does(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_child, "open_pidfd", lambda _: None)
+    async with play() as played:
+        work = (await played.be_ready()).assign()
+        played.say(DONE)
+        assert await work == DONE
+        work = played.assign()
+        played.do("exit 3")
+        played.line.close()
+        with pytest.raises(failures.ProcessorCrashedError, match=r"'scripted' ended$"):
+            await work
+        await played.be_gone()
+        assert played.shell.returncode is not None, "it is reaped"

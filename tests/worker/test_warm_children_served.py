@@ -398,3 +398,18 @@ async def test_closed_is_closed(serve: Serve) -> None:
             await at.take()
         assert len(at.starter.started) == 1
         await at.children.close()
+
+
+async def test_after_a_start_that_failed_no_spare_is_started_before_a_job_comes(serve: Serve) -> None:
+    async with serve(size=2) as at:
+        child = await at.take()
+        at.starter.failing = True
+        at.die(child)
+        at.children.put_back(child)
+        assert (at.alive, at.starter.paused) == ([], True)
+        at.starter.failing = False
+        resume, at.starter.resume = at.starter.resume, None
+        resume()
+        assert at.alive == []
+        assert at.number(await at.take()) == 2
+        assert at.alive == [2]
