@@ -430,3 +430,20 @@ async def test_what_was_claimed_ahead_of_long_jobs_goes_to_others(
         await at.until_said("release", 2)
         assert (at.interrupted, [one.id for one in at.lane.held]) == ([], [1])
         assert 2 not in at.lane._claimed_at
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_jobs_that_come_while_a_lane_stops_are_not_forgotten(tmp_path: Path, at_once: bool) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        asked.set()
+        await answer.wait()
+
+    async with served(tmp_path, 1, claimed=wait) as at:
+        await asked.wait()
+        stopping = asyncio.create_task(at.lane.abort() if at_once else at.lane.finish())
+        await wait_until(lambda: at.lane._stopping, "it stops")
+        answer.set()
+        await stopping
+        assert (at.ids("release"), at.begun, at.lane.held) == ([1], [], [])

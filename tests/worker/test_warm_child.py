@@ -492,3 +492,16 @@ async def test_where_the_kernel_tells_of_no_death_the_closed_line_does(
             await work
         await played.be_gone()
         assert played.shell.returncode is not None, "it is reaped"
+
+
+async def test_last_words_are_heard_to_their_end_however_long_they_are(play: Play) -> None:
+    long = Done(1, {"text": "x" * 100_000}, {}, False)  # more than is read at once
+    async with play() as played:
+        work = (await played.be_ready()).assign()
+        played.line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        played.say(Progress(1, Report(step="a")), long)
+        played.shell.kill()
+        played.shell.wait()
+        assert await work == long
+        assert [one.step for one in played.reports] == ["a"]
+        await played.be_gone()
