@@ -278,8 +278,10 @@ async def test_a_word_that_may_be_about_anything_wakes_every_lane(tmp_path: Path
         at.worker._hear(JOBS, "other")
         await at.until_begun(2)
         assert at.begun == [2]
+        at.pools_now = [*two, {**POOL, "name": "new"}]
         at.worker._hear(ANYTHING, "")
         await at.until_begun(1)
+        await wait_until(lambda: "new" in at.worker._lanes, "pools may have changed as well")
         beats = len(at.said("heartbeat"))
         at.worker._beat.clear()
         at.worker._hear(WORKER, "6")
