@@ -170,7 +170,7 @@ def digest(paths: Iterable[Path]) -> str:
 
 def choose_tests(mutant: Mutant, passed: dict[str, Passed], folder: Path) -> dict[str, float]:
     """With their seconds: first those that run the changed line, then those of the room, which may run it in another
-    process; of each test one set of parameters first, and quick ones first.
+    process; quick ones first. A further set of parameters of a test counts as slower: its first may have said it.
 
     What is outside of functions is run by importing it: the very quick tests of the room may notice, too, and if no
     line of the room names it, any test.
@@ -189,8 +189,9 @@ def choose_tests(mutant: Mutant, passed: dict[str, Passed], folder: Path) -> dic
         test = name.partition("[")[0]
         turns[name], seen[test] = seen[test], seen[test] + 1
 
-    def order(name: str) -> tuple[bool, bool, int, float]:
-        return name not in found, not name.startswith(named_alike), turns[name], passed[name].seconds
+    def order(name: str) -> tuple[bool, bool, float]:
+        seconds = passed[name].seconds * (1 + turns[name])
+        return name not in found, not name.startswith(named_alike), seconds
 
     candidates = found
     if not mutant.function:

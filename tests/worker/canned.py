@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,11 @@ class Asked:
     body: bytes
 
     @property
+    def verb(self) -> str:
+        """The end of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def word(self) -> Any:
         """The body as JSON."""
         return json.loads(self.body)
@@ -29,16 +34,22 @@ class Asked:
 class Canned:
     """`answers`: status, body and perhaps headers for the next requests, in this order; when they are used up, 204.
 
-    With a `Content-Length` that is more than the body, the line is lost in the middle.
+    With a `Content-Length` that is more than the body, the line is lost in the middle. `by_verb`: who answers requests
+    whose path ends in this word, instead.
     """
 
     url: str = ""
     answers: list[tuple[Any, ...]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    by_verb: dict[str, Callable[[Asked], Awaitable[tuple[Any, ...]]]] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, one request."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        except asyncio.IncompleteReadError:  # whoever wanted to ask was stopped
+            writer.close()
+            return
         method, path, _ = head[0].split(" ")
         headers = {
             name.lower(): value.strip()
@@ -46,7 +57,7 @@ class Canned:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self.asked.append(Asked(method, path, headers, body))
-        status, answer, *more = self.answers.pop(0) if self.answers else (204, b"")
+        status, answer, *more = await self._answer(self.asked[-1])
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         said = {"Connection": "close"} | ({} if status == 204 else {"Content-Length": str(len(data))})
         for given in more:
@@ -55,6 +66,11 @@ class Canned:
         writer.write("\r\n".join(lines).encode() + data)
         await writer.drain()
         writer.close()
+
+    async def _answer(self, asked: Asked) -> tuple[Any, ...]:
+        if (found := self.by_verb.get(asked.verb)) is not None:
+            return await found(asked)
+        return self.answers.pop(0) if self.answers else (204, b"")
 
 
 @asynccontextmanager

@@ -116,6 +116,17 @@ def age(sandbox: Sandbox, seconds: float) -> None:
         child._deadline -= seconds
 
 
+def opened_now() -> set[str]:
+    """The files that this process has open."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115
+        except FileNotFoundError:
+            continue
+    return found
+
+
 def homes(scratch: Path) -> list[Path]:
     return [path for path in scratch.iterdir() if path.is_dir()]
 

@@ -14,18 +14,7 @@ import pytest
 from mediamill.worker import open_input as open_input_file
 from mediamill.worker.messages import MOST_FILES
 from mediamill.worker.open_input import OpenInput, can_list, open_input, run_unless_stuck
-from tests.worker.harness import wait_until
-
-
-def opened_now() -> set[str]:
-    """The files that this process has open."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names
-        try:
-            found.add(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115
-        except FileNotFoundError:
-            continue
-    return found
+from tests.worker.harness import opened_now, wait_until
 
 
 async def test_a_file_is_opened_once_and_closed_when_the_child_has_it(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,3 +141,17 @@ async def test_what_dead_workers_left_is_killed_by_the_beginning_of_its_mark() -
         assert is_running(other)
         kill_marked(f"{MINE}-ab.1"[1:])
         assert is_running(other), "a mark is compared from its beginning"
+
+
+async def test_what_began_before_the_child_is_not_of_its_family_and_zombies_are_left() -> None:
+    mark = f"{MINE}-older.1"
+    environment = {"PATH": os.environ["PATH"], MARK: mark}
+    with subprocess.Popen(["sleep", "600"], env=environment) as older:  # noqa: ASYNC220 - it takes no time
+        tick = 1 / os.sysconf("SC_CLK_TCK")
+        began = time.monotonic()
+        await wait_until(lambda: time.monotonic() - began > 2 * tick, "the clock of processes ticks")
+        with subprocess.Popen(["sleep", "600"], env=environment) as child:  # noqa: ASYNC220
+            kill_family(child.pid, mark)
+            assert child.wait() == -signal.SIGKILL
+            assert is_running(older.pid)
+        older.kill()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import secrets
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mediamill.worker import scratch
 from mediamill.worker.failures import InvalidOutputError
+from mediamill.worker.process_tree import MARK
 from mediamill.worker.scratch import (
     Home,
     clear_leftovers,
@@ -31,21 +36,21 @@ def fill(folder: Path, *names: str) -> Path:
 
 
 def test_a_home_is_locked_while_it_lives_and_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
-    scratch = tmp_path / "a" / "scratch"
-    home, other = Home(scratch), Home(scratch)
-    lock = scratch / f"{home.name}.lock"
-    assert home.path.parent == scratch
+    folder = tmp_path / "a" / "scratch"
+    home, other = Home(folder), Home(folder)
+    lock = folder / f"{home.name}.lock"
+    assert home.path.parent == folder
     assert home.name.split("-")[0] == str(os.getpid())
     assert home.name != other.name
-    assert home.path.stat().st_mode & 0o777 == scratch.stat().st_mode & 0o777 == 0o700
+    assert home.path.stat().st_mode & 0o777 == folder.stat().st_mode & 0o777 == 0o700
     assert lock.stat().st_mode & 0o777 == 0o600
     with lock.open() as file, pytest.raises(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     fill(home.path, "1/made", "2/deep/er/made")
-    clear_leftovers(scratch)
+    clear_leftovers(folder)
     assert home.path.exists(), "it lives"
     home.remove()
-    assert sorted(path.name for path in scratch.iterdir()) == sorted([other.name, f"{other.name}.lock"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([other.name, f"{other.name}.lock"])
     other.remove()
 
 
@@ -152,3 +157,89 @@ def test_folders_that_an_ordinary_user_closed_are_opened_and_removed() -> None:
         command = [sys.executable, "-c", CLOSED, str(folder)]
         done = subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, **options)
     assert done.stdout == "True [] 0\nFalse\n", done.stderr
+
+
+def test_what_still_runs_of_a_dead_worker_is_killed_with_its_home(tmp_path: Path) -> None:
+    name = f"{os.getpid()}-{secrets.token_hex(6)}"
+    fill(tmp_path, f"{name}/1/made", f"{name}.lock")
+    environment = {"PATH": os.environ["PATH"], MARK: f"{name}.1."}
+    with subprocess.Popen(["sleep", "600"], env=environment) as left:
+        held = Home(tmp_path)  # of a worker that lives
+        alive = {**environment, MARK: f"{held.name}.1."}
+        with subprocess.Popen(["sleep", "600"], env=alive) as other:
+            before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+            clear_leftovers(tmp_path)
+            assert left.wait(60) == -signal.SIGKILL
+            assert other.poll() is None
+            assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+            other.kill()
+        held.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_taken_for_a_leftover_before_it_was_held_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    taken: list[str] = []
+
+    def lock_late(descriptor: int, how: int) -> None:
+        if not taken:
+            (found,) = tmp_path.glob("*.lock")
+            found.unlink()
+            taken.append(found.name)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+    home = Home(tmp_path)
+    assert taken != [f"{home.name}.lock"]
+    assert (tmp_path / f"{home.name}.lock").exists()
+    assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208
+    home.remove()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_folder_that_cannot_be_emptied_in_time_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "folder", "a/b")
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+    monkeypatch.setattr(scratch, "EMPTY_SECONDS", -1)
+    assert not empty_folder(folder)
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert empty_folder(folder)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    with pytest.raises(NotADirectoryError):
+        empty_folder(fill(tmp_path, "file") / "file")
+
+
+def test_taking_files_leaves_nothing_open_and_a_machine_that_is_out_of_means_is_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = fill(tmp_path / "made", "a/b/c", "d")
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+    with (made / "d").open("ab"):
+        take_files(made, {"one": "a/b/c", "two": "d"}, tmp_path / "taken")
+    for path in ("a/b/missing", "a/x/y"):
+        with pytest.raises(InvalidOutputError):
+            take_files(made, {"one": path}, tmp_path / "taken")
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    for number in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EIO,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+    ):
+
+        def refuse(*_: object, code: int = number, **__: object) -> None:
+            raise OSError(code, "no")
+
+        monkeypatch.setattr(scratch, "_move_out", refuse)
+        with pytest.raises(OSError, match="no") as caught:
+            take_files(made, {"one": "d"}, tmp_path / "taken")
+        assert caught.value.errno == number

@@ -107,7 +107,7 @@ def hide_memory() -> None:
     """The keys are in it: no core files, and no other process of this user may look."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def ports_of(servers: Iterable[ModelServer]) -> set[int]:

@@ -31,7 +31,7 @@ class ChildWatch:
         self._idle_from: tuple[float, float] | None = None  # time, and the processor time used by then
         self._io = -1
         with contextlib.suppress(OSError):  # kept open, as it is read after every job
-            self._io = os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
+            self._io = os.open(f"/proc/{pid}/io", os.O_RDONLY)
 
     def close(self) -> None:
         """The child is gone."""

@@ -115,7 +115,7 @@ def _hold_open(paths: Iterable[Path]) -> None:
     """For good. A file of /proc that the kernel forgets is another one when it is looked up again."""
     for path in paths:
         with contextlib.suppress(OSError):
-            os.open(path, os.O_PATH | os.O_CLOEXEC)
+            os.open(path, os.O_PATH)
 
 
 @cache

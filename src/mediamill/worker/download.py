@@ -187,7 +187,7 @@ class Downloads:
 
 def _lock(path: Path) -> int:
     """A descriptor that holds the lock; OSError if somebody else does, or the file is gone."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(descriptor).st_nlink:

@@ -22,7 +22,7 @@ _MACHINES = ("x86_64", "aarch64")  # where the three calls have these numbers
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION, _BENEATH, _NET_PORT = 1, 1, 2
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _FIRST_VERSION = (1 << 13) - 1  # all that can be done with files, but for what follows
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15  # versions 2, 3 and 5
@@ -94,7 +94,7 @@ def restrict(allowed: Allowed) -> None:
 
 def _add(rules: int, path: Path, rights: int) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        opened = os.open(path, os.O_PATH)
         try:
             if not stat.S_ISDIR(os.fstat(opened).st_mode):
                 rights &= _OF_FILES

@@ -25,7 +25,7 @@ def enter_namespace(descriptors: Sequence[int]) -> None:
 
     `descriptors`: of the worker's end, which only the new process keeps.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     if not _unshare(libc):
         libc.prctl(PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
         return
@@ -47,7 +47,7 @@ def enter_namespace(descriptors: Sequence[int]) -> None:
 @cache
 def has_namespaces() -> bool:
     """Would this machine give a child a namespace of its own?"""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     if (pid := os.fork()) == 0:
         os._exit(0 if _unshare(libc) else 1)
     return os.waitpid(pid, 0)[1] == 0

@@ -26,8 +26,8 @@ from pathlib import Path, PurePosixPath
 from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.process_tree import kill_marked
 
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 EMPTY_SECONDS = 30.0
 PIECE_BYTES = 1 << 20
 # These say nothing about the file: another attempt may succeed, here or on another machine.

@@ -144,7 +144,7 @@ class ServerLink:
                         fix="write http:// if it has none",
                     )
                 )
-        return AwayError(f"{self.url} does not answer: {error or type(error).__name__}")
+        return AwayError(f"{self.url} does not answer: {str(error) or type(error).__name__}")
 
     def _refuse(self, error: RefusedError) -> RefusedError:
         self.refused(error)

@@ -100,6 +100,6 @@ def follow_supervisor() -> None:
     if parent is None:
         return
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, SUPERVISOR_GONE)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, SUPERVISOR_GONE)
     if os.getppid() != int(parent):
         os.kill(os.getpid(), SUPERVISOR_GONE)
