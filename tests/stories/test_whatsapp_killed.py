@@ -34,26 +34,23 @@ class Ward:
     up: Process
     url: str
     kills: Counter[str] = field(default_factory=Counter)
-    _looking: asyncpg.Connection | None = None
 
     @property
     def data(self) -> Path:
         return self.story.mill.folder / "data"
 
     async def one(self, sql: str, id_: str) -> Any:
-        """None while the database is away. On one connection as long as it lasts."""
+        """None while the database is away."""
         try:
-            if self._looking is None:
-                self._looking = await asyncpg.connect(self.url, timeout=5)
-            return await self._looking.fetchval(sql, id_)
+            connection = await asyncpg.connect(self.url, timeout=5)
         except AWAY:
-            self.close()
             return None
-
-    def close(self) -> None:
-        if self._looking is not None:
-            self._looking.terminate()
-        self._looking = None
+        try:
+            return await connection.fetchval(sql, id_)
+        except AWAY:
+            return None
+        finally:
+            connection.terminate()
 
     async def kill(self, victim: str) -> None:
         """Bridge and database are started again by the server; the server by whoever keeps it, which is us."""
@@ -157,7 +154,6 @@ async def test_whoever_is_killed_at_whatever_step_nothing_is_lost_and_nothing_is
             await story.until_answered(ANN, BEN)
             assert (await story.status())["refused"] == 0
             assert ward.kills == dict.fromkeys(VICTIMS, len(STEPS))
-            ward.close()
             ids = [row["id"] for row in await story.stored(ANN)]
             assert ids == sorted(set(ids))
     finally:
