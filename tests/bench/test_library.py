@@ -10,8 +10,8 @@ from bench.library import pipeline
 from bench.library.__main__ import PARTS, Ground, Sizes
 
 TINY = Sizes(
-    small=2_000,
-    large=4_000,
+    small=500,
+    large=1_000,
     small_vectors=20,
     vectors=40,
     rounds=2,

@@ -11,7 +11,7 @@ from bench.video.__main__ import PARTS, Ground, Sizes
 from bench.video.ladders import OURS, clip_rungs, look_at, run_way
 from bench.video.resuming import is_seamless
 
-TINY = Sizes(film_seconds=8, files=4, upload_bytes=1 << 20, upload_rounds=1)
+TINY = Sizes(film_seconds=4, files=4, upload_bytes=1 << 20, upload_rounds=1)
 
 
 @pytest.mark.timeout(300)

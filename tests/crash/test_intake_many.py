@@ -20,12 +20,12 @@ from tests.intake.played import Ground
 
 __all__ = ["mill"]
 
-FILES, TWINS, ELSEWHERE = 400, 40, 8  # twins: among the files; some of them in another project
+FILES, TWINS, ELSEWHERE = 200, 20, 4  # twins: among the files; some of them in another project
 CONTENTS = FILES - TWINS
-NEVER, SLOW = range(7, CONTENTS, 150), range(3, CONTENTS, 150)
+NEVER, SLOW = range(7, CONTENTS, 75), range(3, CONTENTS, 75)
 EMPTY, BROKEN = "empty.txt", "broken.pdf"
 AT_ONCE = 3
-KILLS = (40, 120, 200, 280)  # when so many contents have ended, a worker dies
+KILLS = (30, 80, 130)  # when so many contents have ended, a worker dies
 FIELDS = (Field("invoice_number"), Field("total", "amount", unit="EUR"))
 HELD = """
 select coalesce(jsonb_agg(distinct substring(f.name from '[0-9]+')::integer), '[]')

@@ -21,7 +21,7 @@ from tests.stories.town import Town
 __all__ = ["bucket", "s3_server"]
 
 pytestmark = pytest.mark.spec("E23")
-SMALL = 1500
+SMALL = 600
 
 
 # The database has done all that a killed command told it.

@@ -13,6 +13,9 @@ from tests.machines.sites import skip_unless_possible
 
 SEED = 1935  # it draws one of each sort; the pause is longer than a lease
 
+# Workers show that they are back by ending new jobs: so many are enough for that, and more cost a child process each.
+PLAN = Plan(faults=8, modes=("hybrid",), seed=SEED, jobs_per_second=8, patience_seconds=600, owners=2)
+
 SORTS = {
     "kill -9 of a worker",
     "kill -9 of server",
@@ -30,7 +33,7 @@ SORTS = {
 async def test_links_cut_nodes_killed_and_processes_paused_lose_nothing_and_double_nothing() -> None:
     skip_unless_possible()
     with server_folder() as folder:
-        run = Run(Plan(faults=8, modes=("hybrid",), seed=SEED, patience_seconds=600, owners=2), Path(folder))
+        run = Run(PLAN, Path(folder))
         figures = await run.run()
     assert (figures["lost"], figures["twice"], figures["stuck"]) == (0, 0, 0), str(figures)
     # Every job has many more attempts than there are faults, and none gives up: one that is dead is a defect.

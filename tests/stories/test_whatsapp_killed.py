@@ -137,7 +137,8 @@ async def push_voice(ward: Ward, name: str, step: Step) -> str:
 async def test_whoever_is_killed_at_whatever_step_nothing_is_lost_and_nothing_is_answered_twice(
     tmp_path: Path,
 ) -> None:
-    mill = Mill(tmp_path)
+    # Nobody searches, and each worker would load the model for it.
+    mill = Mill(tmp_path, settings={"MEDIAMILL_WORKER_POOLS": "audio"})
     use = await in_thread(EmbeddedServer(tmp_path / "data").start)
     try:
         async with story_on(mill, tmp_path, stubs=True) as (story, up):

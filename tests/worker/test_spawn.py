@@ -62,7 +62,7 @@ def test_a_child_gets_what_libraries_go_by_and_nothing_else(monkeypatch: pytest.
     }
     for name in GIVEN | KEPT_BACK | set(values):
         monkeypatch.setenv(name, values.get(name, "x"))
-    found = _environment(PLAN, None)
+    found = _environment(PLAN, None, Settings())
     own = {"TMPDIR": "/scratch/1/tmp", "HOME": "/scratch/1/tmp", CALLER: NO_CALLER, MARK: "m.1"}
     own["MEDIAMILL_MODELS"] = str(Settings().models_folder)
     assert {name: found[name] for name in own} == own
@@ -76,7 +76,7 @@ def test_every_setting_that_processors_read_is_one() -> None:
 
 
 def test_what_a_child_is_to_be_is_on_its_command_line() -> None:
-    *python, start = _command(replace(PLAN, programs=True), 5)
+    *python, start = _command(replace(PLAN, programs=True), 5, Settings())
     assert python == [sys.executable, "-P", "-u", "-m", "mediamill.worker.child"]
     assert msgspec.json.decode(start, type=Start) == Start(
         *("scripted", "a.b:C", ("a/b",), 7, 5, os.getpid(), 64 << 20, 64 << 30, "/scratch/1", True),

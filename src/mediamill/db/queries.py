@@ -5,6 +5,7 @@ aiosql reads the files and numbers the parameters; running them is one call of a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -51,36 +52,50 @@ class Query:
         return int(last) if last.isdigit() else 0
 
 
+# Where a statement begins, as aiosql sees it.
+_BEGIN = re.compile(r"^--\s*name\s*:\s*(?P<name>\w+)", re.MULTILINE)
+
+
 class Queries:
-    """The statements of some files, as attributes. The files are read when the first statement is asked for."""
+    """The statements of some files, as attributes.
+
+    The files are read when the first statement is asked for, and a statement is parsed when it is asked for: a process
+    needs few of them, and to parse all took a sixth of the CPU that the start of a worker costs.
+    """
 
     def __init__(self, *paths: Path) -> None:
         self._paths = paths
 
     @cached_property
-    def _queries(self) -> dict[str, Query]:
-        found: dict[str, Query] = {}
+    def _texts(self) -> dict[str, str]:
+        found: dict[str, str] = {}
         for path in self._paths:
-            for query in _read(path):
-                if query.name in found:
-                    raise ValueError(f"{path.name} names a query {query.name}, and so does another file")
-                found[query.name] = query
+            for name, text in _split(path.read_text(encoding="utf-8")):
+                if name in found:
+                    raise ValueError(f"{path.name} names a query {name}, and another one has that name, too")
+                found[name] = text
         return found
 
     def __getattr__(self, name: str) -> Query:
-        try:
-            return self._queries[name]
-        except KeyError:
-            raise AttributeError(f"there is no query named {name}") from None
+        text = self._texts.get(name)
+        if text is None:
+            raise AttributeError(f"there is no query named {name}")
+        query = _parse(name, text)
+        setattr(self, name, query)  # found without this method from now on
+        return query
 
     def names(self) -> list[str]:
         """Every query's name."""
-        return sorted(self._queries)
+        return sorted(self._texts)
 
 
-def _read(path: Path) -> Iterator[Query]:
-    loaded = aiosql.from_path(path, "asyncpg", mandatory_parameters=False)
-    ordered = loaded.driver_adapter.var_sorted
-    for name in loaded.available_queries:
-        if not name.endswith("_cursor"):
-            yield Query(name, getattr(loaded, name).sql, tuple(ordered.get(name, ())))
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    begins = list(_BEGIN.finditer(text))
+    ends = [begin.start() for begin in begins[1:]] + [len(text)]
+    for begin, end in zip(begins, ends, strict=True):
+        yield begin["name"], text[begin.start() : end]
+
+
+def _parse(name: str, text: str) -> Query:
+    loaded = aiosql.from_str(text, "asyncpg", mandatory_parameters=False)
+    return Query(name, getattr(loaded, name).sql, tuple(loaded.driver_adapter.var_sorted.get(name, ())))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.libraries.asset_rows import copy_assets
 from mediamill.libraries.scan_model import ScanCounts
 from mediamill.libraries.scan_state import ScanClaim
 from mediamill.libraries.store import queries
@@ -46,7 +46,7 @@ class ScanBatch:
             counts.vanished += vanished
         if self.compared:
             await _Comparison(connection, claim, counts).run(self.compared)
-        counts.new += await copy_assets(connection, claim.number, self.copied)
+        counts.new += await _copy_assets(connection, claim.number, self.copied)
 
     async def _write_folders(self, connection: Connection, library: int) -> None:
         if self.gone:
@@ -126,7 +126,13 @@ class _Comparison:
         new = [(folder, Listing(compared[folder].rel_path)) for folder in files]
         for folder, listing in new:
             listing.pack(files[folder])
-        self._counts.new += await copy_assets(self._connection, self._claim.number, new)
+        self._counts.new += await _copy_assets(self._connection, self._claim.number, new)
+
+
+async def _copy_assets(connection: Connection, library: int, found: Sequence[tuple[int, Listing]]) -> int:
+    from mediamill.libraries.asset_rows import copy_assets  # with numpy: only whoever scans needs it
+
+    return await copy_assets(connection, library, found)
 
 
 def _by_path(compared: dict[int, Listing]) -> Found:

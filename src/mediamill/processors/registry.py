@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
 from mediamill.errors import NotFoundError
@@ -27,13 +27,13 @@ class UnknownProcessorError(NotFoundError):
 
 
 def declared(group: str) -> tuple[EntryPoint, ...]:
-    """What installed packages declare; read again when one was installed or removed meanwhile."""
+    """What installed packages declare, ours first; read again when one was installed or removed meanwhile."""
     return _read_declared(group, tuple((place, _changed_at(place)) for place in sys.path))
 
 
-@lru_cache(maxsize=8)  # it opens a file of every package
+@lru_cache(maxsize=8)  # it opens a file of every package, and reads that of each which declares something
 def _read_declared(group: str, _places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=group))
+    return tuple(sorted(entry_points(group=group), key=is_ours, reverse=True))
 
 
 def _changed_at(place: str) -> int:
@@ -45,7 +45,12 @@ def _changed_at(place: str) -> int:
 
 def is_ours(point: EntryPoint) -> bool:
     """Is it declared by mediamill itself?"""
-    return point.dist is not None and point.dist.name == "mediamill"
+    return point.dist is not None and _name_of(point.dist) == "mediamill"
+
+
+@lru_cache(maxsize=256)  # it parses a file, for each entry point anew
+def _name_of(package: Distribution) -> str:
+    return package.name
 
 
 def processor_names() -> list[str]:
@@ -58,7 +63,7 @@ def find_processor(name: str) -> EntryPoint:
 
     A plugin cannot take a name of ours.
     """
-    for point in sorted(declared(GROUP), key=is_ours, reverse=True):
+    for point in declared(GROUP):
         if name in (point.name, point.attr):
             return point
     raise _unknown(name)

@@ -7,8 +7,6 @@ import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from mediamill.db.connection import Connection
 from mediamill.errors import InvalidError
 from mediamill.processors.models.names import ModelName
@@ -89,6 +87,8 @@ async def _check_dimensions(connection: Connection, model_id: int, dimensions: i
 
 def vector_text(packed: str) -> str:
     """As the database reads it."""
+    import numpy as np  # a worker that has no vectors to put starts sooner without it
+
     try:
         raw = base64.b64decode(packed, validate=True)
         numbers = np.frombuffer(raw, "<f2")

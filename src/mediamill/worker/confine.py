@@ -15,10 +15,14 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mediamill.worker import seccomp
 from mediamill.worker.landlock import Allowed, landlock_version, restrict
 from mediamill.worker.process_namespace import has_namespaces
+
+if TYPE_CHECKING:
+    from mediamill.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -66,31 +70,33 @@ def confine_calls(*, programs: bool = False) -> None:
     seccomp.filter_calls(programs=programs, devices=bool(_devices(_GRAPHICS)))
 
 
-def is_landlocked() -> bool:
+def is_landlocked(settings: Settings | None = None) -> bool:
     """Does the kernel confine by Landlock, and is it not switched off by setting?"""
+    return bool(landlock_version()) and (settings or _settings()).sandbox_landlock
+
+
+def is_filtered(settings: Settings | None = None) -> bool:
+    """Are the system calls of children filtered?"""
+    return seccomp.is_available() and (settings or _settings()).sandbox_seccomp
+
+
+def _settings() -> Settings:
     from mediamill.settings import Settings  # a child, which starts for every few jobs, does without
 
-    return bool(landlock_version()) and Settings().sandbox_landlock
-
-
-def is_filtered() -> bool:
-    """Are the system calls of children filtered?"""
-    from mediamill.settings import Settings
-
-    return seccomp.is_available() and Settings().sandbox_seccomp
+    return Settings()
 
 
 def find_gaps() -> list[str]:
     """What children on this machine could do because the kernel lacks the means to keep them from it."""
     from mediamill.processors.registry import plugins_with_programs  # likewise
 
-    version, gaps = landlock_version(), []
-    if not is_landlocked():
+    version, settings, gaps = landlock_version(), _settings(), []
+    if not is_landlocked(settings):
         why = "switched off by setting" if version else "this kernel has no Landlock"
         gaps.append(f"children can read and write all files of their user ({why})")
     elif version < 6:
         gaps.append(f"children can reach more than on a newer kernel (Landlock {version}; 6 has all)")
-    if not is_filtered():
+    if not is_filtered(settings):
         why = "switched off by setting" if seccomp.is_available() else "no seccomp here"
         gaps.append(f"children can use every system call, the network too ({why})")
     if (names := plugins_with_programs()) and not has_namespaces():

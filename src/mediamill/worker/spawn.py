@@ -98,19 +98,20 @@ class Started:
 
 def start_child(plan: ChildPlan) -> Started:
     """Start it; what it needs to know is on its command line."""
+    settings = Settings()  # once: it takes some milliseconds of the event loop
     ours, theirs = socket.socketpair()
-    callers, asking = socket.socketpair() if model_servers(Settings()) else (None, None)
+    callers, asking = socket.socketpair() if model_servers(settings) else (None, None)
     noise, noise_in = os.pipe()
     handed = [end.fileno() for end in (theirs, asking) if end is not None]
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            _command(plan, theirs.fileno()),
+            _command(plan, theirs.fileno(), settings),
             stdin=subprocess.DEVNULL,
             stdout=noise_in,
             stderr=noise_in,
             pass_fds=handed,
             start_new_session=True,
-            env=_environment(plan, asking),
+            env=_environment(plan, asking, settings),
         )
     except BaseException:
         ours.close()
@@ -128,7 +129,7 @@ def start_child(plan: ChildPlan) -> Started:
     return Started(process, ours, noise, callers)
 
 
-def _command(plan: ChildPlan, descriptor: int) -> list[str]:
+def _command(plan: ChildPlan, descriptor: int, settings: Settings) -> list[str]:
     # -P: the folder that the worker was started in must not shadow modules; -u: last words are not lost.
     limits = plan.limits
     start = Start(
@@ -142,16 +143,15 @@ def _command(plan: ChildPlan, descriptor: int) -> list[str]:
         limits.file_bytes,
         str(plan.folder),
         plan.programs,
-        str(Settings().models_folder),
-        is_landlocked(),
-        is_filtered(),
+        str(settings.models_folder),
+        is_landlocked(settings),
+        is_filtered(settings),
     )
     return [sys.executable, "-P", "-u", "-m", "mediamill.worker.child", msgspec.json.encode(start).decode()]
 
 
-def _environment(plan: ChildPlan, asking: socket.socket | None) -> dict[str, str]:
+def _environment(plan: ChildPlan, asking: socket.socket | None, settings: Settings) -> dict[str, str]:
     """By a list, so that no secret of this or any other program is in it."""
-    settings = Settings()
     named = _PASSED_ON | {name.strip() for name in settings.sandbox_environment.split(",")}
     passed_on = {
         name: value

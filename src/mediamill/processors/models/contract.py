@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mediamill.processors.result import Tag
 
-Pixels = NDArray[np.uint8]  # height × width × 3, RGB, upright, at most a few megapixels
-Vectors = NDArray[np.float32]  # one row a text or image, of length 1
+if TYPE_CHECKING:  # workers read this module for names, and start sooner without it
+    import numpy as np
+    from numpy.typing import NDArray
+
+Pixels: TypeAlias = "NDArray[np.uint8]"  # height × width × 3, RGB, upright, at most a few megapixels
+Vectors: TypeAlias = "NDArray[np.float32]"  # one row a text or image, of length 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from mediamill.settings import Settings
 
 NAME = "pp-ocr-v6-small"
+MODEL_LIST = "default_models.yaml"
 LEAST_SCORE = 0.8
 LEAST_CHARACTERS = 2  # letters or digits; less than that is mostly a pattern taken for text
 LARGEST_SIDE = 2000
@@ -76,7 +79,9 @@ def _open_engine(detection: Path, recognition: Path, threads: int, least_side: i
     """The engine with sessions of ours, so that it looks for no other files and its threads do not spin."""
     logging.getLogger("RapidOCR").addFilter(lambda record: record.levelno >= logging.ERROR)
     from omegaconf import flag_override
-    from rapidocr import RapidOCR
+
+    with _plain_model_list():
+        from rapidocr import RapidOCR
 
     engine = RapidOCR(
         params={
@@ -91,6 +96,32 @@ def _open_engine(detection: Path, recognition: Path, threads: int, least_side: i
         with flag_override(part, "allow_objects", True):
             part.session = open_session(path, threads, keeps_memory=False)
     return engine
+
+
+@contextmanager
+def _plain_model_list() -> Iterator[None]:
+    """The package reads its list of all models twice when it is imported, as configurations, which takes a quarter of a
+    second. It is for models that it would fetch, and we give it ours: read once and as plain data it does as well.
+    """
+    import yaml
+    from omegaconf import OmegaConf
+
+    usual = OmegaConf.load
+
+    @cache
+    def read(path: Path) -> Any:
+        return yaml.load(path.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+
+    def load(file: Any, **more: Any) -> Any:
+        if isinstance(file, Path) and file.name == MODEL_LIST:
+            return read(file)
+        return usual(file, **more)
+
+    OmegaConf.load = staticmethod(load)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        OmegaConf.load = staticmethod(usual)  # type: ignore[method-assign]
 
 
 def is_sure(line: TextLine) -> bool:
