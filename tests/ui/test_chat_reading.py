@@ -31,7 +31,7 @@ async def test_live_means_told_not_only_asked_now_and_then(talking: Talking, bro
 
     await talking.create("anna")
     page = await browser.new_page()
-    await page.route("**/static/chat.js", without_the_poll)
+    await page.route("**/static/chat.js?v=*", without_the_poll)
     async with page.expect_response(lambda answer: "part=live" in answer.url):  # the stream of events is open
         await page.goto(f"{talking.served.url}/bots/anna/chat/guest-1")
     for number in range(3):

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
+from mediamill.ui import static_files
 from tests.api.serving import Served
 from tests.ui.browser import watch_console
 from tests.ui.busy import fill
@@ -164,10 +166,28 @@ async def test_the_page_shows_that_the_server_is_gone(served: Served, browser: B
     await expect(page.get_by_text("Connection lost")).to_be_hidden(timeout=LIMIT)
 
 
-async def test_the_scripts_and_styles_that_pages_name_are_there(served: Served) -> None:
+async def test_the_scripts_and_styles_that_pages_name_are_there_and_asked_for_once_in_each_version(
+    served: Served,
+) -> None:
     text = (await served.client.get("/")).text
     named = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
     assert len(named) >= 6
     for path in named:
         answer: httpx.Response = await served.client.get(path)
         assert answer.status_code == 200, path
+        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable", path
+        for other in (path.partition("?")[0], f"{path}0"):
+            assert (await served.client.get(other)).headers["cache-control"] == "no-cache", other
+
+
+def test_a_script_that_was_changed_has_another_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(static_files, "STATIC", tmp_path)
+    script = tmp_path / "player.js"
+    assert static_files.static_address("player.js") == "/static/player.js"
+    addresses = set()
+    for text in ("play()", "pause()"):
+        script.write_text(text)
+        addresses.add(static_files.static_address("player.js"))
+    assert len(addresses) == 2

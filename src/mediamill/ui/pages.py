@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
-from starlette.staticfiles import StaticFiles
 
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
@@ -35,12 +33,11 @@ from mediamill.ui.projects import add_project_pages
 from mediamill.ui.rendering import Renderer
 from mediamill.ui.search_page import add_search_page
 from mediamill.ui.settings_page import add_settings_page
+from mediamill.ui.static_files import StaticFiles
 from mediamill.ui.storage_page import add_storage_page
 from mediamill.ui.trash_page import add_trash_page
 from mediamill.ui.videos import add_video_pages
 from mediamill.ui.workers import add_worker_page
-
-STATIC = Path(__file__).parent / "static"
 
 
 def add_pages(
@@ -52,7 +49,7 @@ def add_pages(
     pages = create_pages(database, engine, settings, keeper, desk, dispatch.facts)
     server.router.routes.extend(pages.routes)  # as in create_api
     server.add_exception_handler(404, _no_page(server.exception_handlers[HTTPException]))
-    server.mount("/static", StaticFiles(directory=STATIC), name="static")
+    server.mount("/static", StaticFiles(), name="static")
 
 
 def _no_page(for_programs: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Any]:

@@ -20,6 +20,7 @@ from mediamill.errors import ConflictError, InvalidError, MediamillError, NotFou
 from mediamill.ui.attention import needs_attention
 from mediamill.ui.figures import MOST_WORKERS, depth
 from mediamill.ui.navigation import MENU
+from mediamill.ui.static_files import static_address
 from mediamill.ui.words import FILTERS, PRIORITIES, share
 
 log = logging.getLogger(__name__)
@@ -102,5 +103,5 @@ def make_templates() -> Environment:
     templates.filters.update(FILTERS)
     templates.globals.update(current_caller=current_caller, may=may)
     templates.globals.update(share=share, depth=depth, priorities=PRIORITIES, most_workers=MOST_WORKERS)
-    templates.globals.update(menu=MENU, needs_attention=needs_attention)
+    templates.globals.update(menu=MENU, needs_attention=needs_attention, static=static_address)
     return templates
