@@ -122,5 +122,5 @@ async def test_projects_are_listed_with_what_is_in_each(ground: Ground) -> None:
         bills, invoices = await list_projects(connection)
     assert (bills["name"], bills["description"], bills["pending_proposals"]) == ("Bills", "paid ones", 0)
     assert bills["counts"] == {"queued": 0, "processing": 0, "completed": 0, "failed": 0}
-    assert (invoices["slug"], invoices["pending_proposals"]) == ("invoices", 2)
+    assert (invoices["slug"], invoices["description"], invoices["pending_proposals"]) == ("invoices", "", 2)
     assert invoices["counts"] == {"queued": 1, "processing": 0, "completed": 1, "failed": 0}
