@@ -80,6 +80,7 @@ async def test_of_what_a_worker_says_of_a_video_only_what_makes_sense_is_kept(gr
     shown = "select array_agg(timestamp_ms || ' ' || is_keyframe order by timestamp_ms) from video_frames"
     assert await ground.one(f"{shown} where asset_id = 1") == ["500 true", "1500 false"]
     assert await ground.one("select array_agg(distinct segmentation_version) from assets") == ["v"]
+    assert await ground.one("select array_agg(distinct encode(proxy_digest, 'hex')) from assets") == ["00ff"]
 
 
 @pytest.mark.spec("L6")
@@ -119,14 +120,33 @@ async def test_a_scene_that_makes_no_sense_is_none_and_the_state_of_the_next_goe
     (job,) = await ground.claim(pool=VIDEOS)
     scene: dict[str, Any] = {"number": 1, "start_seconds": 0.0, "end_seconds": 5.0, "sharpness": 1.0}
     scene |= {"file": "scene-00001.jpg", "keep_reason": "temporal"}
-    active = {"anchor_phash": "a" * 40, "scene_start_ts": 5.0, "current_best_pts": 7}
+    active = {"anchor_phash": "a" * 40, "scene_start_ts": 5.0}
+    active |= {"current_best_pts": 7, "current_best_sharpness": 0.5}
     told = None if odd is None else {**scene, **odd}
     await ground.report(job, "scenes", parts={"scene": told, "active": active})
     assert await ground.counts("video_scenes", "video_active_state") == [0, 0]
     await ground.report(job, "scenes", parts={"scene": scene, "active": active})
     assert await ground.counts("video_scenes", "video_active_state") == [1, 1]
-    assert await ground.one("select anchor_phash from video_active_state") == "a" * 32
+    kept = "select array[anchor_phash, scene_start_ts::text, current_best_pts::text, current_best_sharpness::text]"
+    assert await ground.one(f"{kept} from video_active_state") == ["a" * 32, "5", "7", "0.5"]
     for nothing in (None, {**active, "x": "x" * 20_000}):
         await ground.report(job, "scenes", parts={"scene": scene, "active": active})
         await ground.report(job, "scenes", parts={"scene": scene, "active": nothing})
         assert await ground.counts("video_scenes", "video_active_state") == [1, 0]
+
+
+@pytest.mark.spec("L7", "L8")
+async def test_a_video_that_waits_again_begins_without_what_was_found_before(ground: Ground) -> None:
+    await ground.library(videos=2)
+    await ground.complete()
+    await ground.run(
+        "insert into video_frames (asset_id, library, timestamp_ms, is_keyframe, frame_path)"
+        " select id, 1, 1500, true, '' from assets"
+    )
+    await ground.run(
+        "insert into video_active_state (asset_id, anchor_phash, scene_start_ts, state) select id, '', 0, '{}' from assets"
+    )
+    await ground.run("update assets set status = 'pending' where id = 1")
+    assert await ground.feed() == 1
+    assert await ground.counts("video_scenes", "video_frames", "video_active_state") == [2, 1, 1]
+    assert await ground.one("select bool_and(asset_id = 2) from video_scenes")
