@@ -288,3 +288,13 @@ async def test_forgetting_waits_for_whoever_is_at_the_same_images(bench: Bench) 
         await wait_until(lambda: bench.one(waits))
         await save_pending(connection, ANN, bench.image())
     assert await forgetting == 2
+
+
+@pytest.mark.spec("I2", "I8")
+async def test_late_images_of_an_album_fill_its_run_to_the_last_byte(bench: Bench) -> None:
+    await bench.save(group="album")
+    run_id = await run_of(bench)
+    await bench.run("update runs set image_bytes = $1", MAX_IMAGE_BYTES - 5)
+    assert (await bench.save(bench.image(b"123456"), group="album")).run_id is None
+    assert (await bench.save(bench.image(b"12345"), group="album")).run_id == run_id
+    assert (await bench.save(bench.image(b"1"), group="album")).run_id is None

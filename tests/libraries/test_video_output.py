@@ -144,7 +144,8 @@ async def test_a_video_that_waits_again_begins_without_what_was_found_before(gro
         " select id, 1, 1500, true, '' from assets"
     )
     await ground.run(
-        "insert into video_active_state (asset_id, anchor_phash, scene_start_ts, state) select id, '', 0, '{}' from assets"
+        "insert into video_active_state (asset_id, anchor_phash, scene_start_ts, state)"
+        " select id, '', 0, '{}' from assets"
     )
     await ground.run("update assets set status = 'pending' where id = 1")
     assert await ground.feed() == 1
