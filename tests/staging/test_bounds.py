@@ -17,7 +17,7 @@ from mediamill.db.connection import Database
 from mediamill.errors import MediamillError
 from mediamill.staging import derivatives, quota, staging_folder
 from mediamill.staging.derivatives import home_of, keep_files, sweep_derivatives
-from mediamill.staging.inputs import end_input, find_input
+from mediamill.staging.inputs import end_input, fetch_input, find_input
 from mediamill.staging.kept import NewKept, keep_file, list_kept, sweep_kept
 from mediamill.staging.put import put_chunks
 from mediamill.staging.quota import StagingRoom
@@ -248,3 +248,43 @@ async def test_a_file_that_is_kept_again_takes_the_place_of_the_first(
     age = tmp_path / "kept" / f"{job.id % 1000:03}" / str(job.id)
     os.utime(age, (0, 0))
     assert await sweep_kept(database, tmp_path) == 0, "its job may still be tried"
+
+
+async def test_a_staged_file_is_whole_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, int]] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append((path.name, os.fstat(descriptor).st_size if path.is_file() else 0))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    await put_chunks(
+        tmp_path, "g", pieces(b"x" * 1_000), StagingRoom(tmp_path), quota_bytes=10_000, limit_bytes=10_000
+    )
+    assert synced == [("g.part", 1_000), ("pending_media", 0)]
+
+
+async def test_a_file_of_this_machine_is_fetched_from_where_it_lies(
+    database: Database, tmp_path: Path
+) -> None:
+    stored = put(tmp_path / "kept/001/1/a.mp4", 1)
+    staged = put(staging_folder(tmp_path) / "g", 1)
+    elsewhere = put(tmp_path / "elsewhere/b", 1)
+    for file, path in (
+        ({"stored": "kept/001/1/a.mp4"}, stored),
+        ({"data": "kept/001/1/a.mp4"}, stored),
+        ({"data": "kept/001/1", "files": ["a.mp4"]}, stored.parent),
+        ({"staged": "g"}, staged),
+        ({"staged": "gone"}, staging_folder(tmp_path) / "gone"),
+        ({"path": str(elsewhere)}, elsewhere),
+        ({"root": str(elsewhere.parent), "inside": "b"}, elsewhere),
+    ):
+        assert await fetch_input(database, tmp_path, {"file": file}) == path
+    assert await fetch_input(database, tmp_path, {}) is None
+    for bad in ({"stored": "kept/001/1/none"}, {"data": "kept/001/1", "files": ["../a"]}, {"staged": "../g"}):
+        with pytest.raises(MediamillError):
+            await fetch_input(database, tmp_path, {"file": bad})
