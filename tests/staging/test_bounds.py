@@ -23,7 +23,7 @@ from mediamill.staging.put import put_chunks
 from mediamill.staging.quota import StagingRoom
 from mediamill.staging.received import Received, check_hash, derivative_name, receive
 from mediamill.storage.deletions import hold_deletions
-from tests.staging.test_kept import DATA, JOB, claim, new
+from tests.staging.keeping import DATA, JOB, claim, new
 
 
 async def pieces(*given: bytes) -> AsyncIterator[bytes]:
