@@ -1,6 +1,7 @@
 """The error families. Specific errors live beside what raises them and inherit from one of these.
 
-The first line of a docstring is the message when none is given; `code` is stable and goes out over HTTP.
+The first line of a docstring is the message when none is given, and `fix` what to do; `code` is stable and goes out
+over HTTP.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ class MediamillError(Exception):
     """Something went wrong."""
 
     code = "error"
+    fix: str | None = None
 
     def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
         doc = (type(self).__doc__ or "").strip().splitlines()
         self.message = message or (doc[0] if doc else self.code)
-        self.fix = fix
+        self.fix = fix or self.fix
         super().__init__(self.message)
 
 

@@ -397,6 +397,7 @@ def test_what_is_installed_hears_four_loggers_and_uninstalling_leaves_them_as_be
     uninstall()
     uninstall()
     assert [(list(logger.handlers), logger.propagate) for logger in loggers] == before
+    assert all(logger.propagate for logger in loggers)
     assert loggers[0].level == logging.NOTSET
 
 

@@ -156,3 +156,24 @@ async def test_what_is_said_to_be_done_after_a_commit_is_done_then_or_never(benc
 def test_words_of_strangers_cannot_break_the_log(bench: Bench, said: Callable[[], list[str]]) -> None:
     counters.count_rejected("api", ImageCountError(), "a\nimages_ingested_count=9 source=api")
     assert "\n" not in said()[0]
+
+
+@pytest.mark.spec("I11")
+def test_a_log_that_is_read_by_programs_has_the_same_in_fields(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mediamill.inputs.counters")
+    run_id, whose = UUID(int=7), {"source": "api", "thread_key": "t", "user_key": None}
+    counters.count_deleted(Scope("api", "t"), 3, run_id)
+    counters.count_rejected("api", ImageCountError(), "t")
+    counters.count_purged([{"source": "api", "thread_key": "t", "run_id": run_id}])  # type: ignore[list-item]
+    assert [(one.levelname, one.event, one.facts) for one in caplog.records] == [  # type: ignore[attr-defined]
+        ("INFO", "images_deleted_after_delivery_count", {"count": 3, **whose, "run_id": run_id}),
+        (
+            "INFO",
+            "inputs_rejected_count",
+            {"count": 1, "source": "api", "thread_key": "t", "code": "image_count_exceeded"},
+        ),
+        ("INFO", "images_purged_expired_count", {"count": 1, **whose, "run_id": run_id}),
+        ("WARNING", "images_purged_expired_bound_count", {"count": 1, **whose, "run_id": run_id}),
+    ]

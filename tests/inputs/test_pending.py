@@ -12,8 +12,10 @@ from uuid import UUID
 import pytest
 
 import mediamill
+from mediamill.inputs.accept import lock_scope
 from mediamill.inputs.model import MAX_IMAGE_BYTES, ImageBufferError, ImageBytesError, Scope
-from mediamill.inputs.pending import drop_pending
+from mediamill.inputs.pending import drop_pending, save_pending
+from tests.conftest import wait_until
 from tests.inputs.conftest import ANN, API, Bench
 
 PLACES = "select position from input_images where run_id is null order by position, input_image_id"
@@ -269,3 +271,30 @@ def test_nobody_purges_but_who_takes_something_in() -> None:
     assert callers == {"inputs/accept.py", "inputs/pending.py"}
     statements = [path.read_text() for path in root.rglob("*.sql")]
     assert sum(text.count("delete from input_images") for text in statements) == 3  # purge, drop, delivery
+
+
+@pytest.mark.spec("I8")
+async def test_forgetting_waits_for_whoever_is_at_the_same_images(bench: Bench) -> None:
+    await bench.save()
+    async with bench.database.transaction() as connection:
+        await lock_scope(connection, ANN)
+
+        async def forget() -> int:
+            async with bench.database.transaction() as other:
+                return await drop_pending(other, ANN)
+
+        forgetting = asyncio.create_task(forget())
+        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        await wait_until(lambda: bench.one(waits))
+        await save_pending(connection, ANN, bench.image())
+    assert await forgetting == 2
+
+
+@pytest.mark.spec("I2", "I8")
+async def test_late_images_of_an_album_fill_its_run_to_the_last_byte(bench: Bench) -> None:
+    await bench.save(group="album")
+    run_id = await run_of(bench)
+    await bench.run("update runs set image_bytes = $1", MAX_IMAGE_BYTES - 5)
+    assert (await bench.save(bench.image(b"123456"), group="album")).run_id is None
+    assert (await bench.save(bench.image(b"12345"), group="album")).run_id == run_id
+    assert (await bench.save(bench.image(b"1"), group="album")).run_id is None

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mediamill.errors import InvalidError
-from mediamill.inputs.read_json import DEPTH, JsonError, JsonReader, Kind, Scalar, Sink, StringTooLongError
+from mediamill.inputs.read_json import JsonError, JsonReader, Kind, Scalar, Sink, StringTooLongError
 from tests.inputs.bodies import cut
 
 LIMIT = 1000
@@ -141,10 +141,20 @@ def test_what_is_not_utf_8_is_refused(body: bytes) -> None:
 
 
 def test_nesting_has_a_limit() -> None:
-    fine = b"[" * DEPTH + b"]" * DEPTH
+    fine = b"[" * 32 + b"]" * 32
     assert build(fine, []) == json.loads(fine)
-    with pytest.raises(JsonError, match=f"nested too deeply at byte {DEPTH}"):
+    with pytest.raises(JsonError, match="nested too deeply at byte 32"):
         build(b"[" * 100_000, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [(b'"ab\\u12"', 3), (b'["\\ud83d\\u1"]', 8), (b'{"a": "\\uxyz"', 7), (b'{"big": "\\u1"}', 9)],
+)
+def test_an_escape_that_is_cut_short_is_found_where_it_is(body: bytes, at: int) -> None:
+    for borders in ([], list(range(len(body)))):
+        with pytest.raises(JsonError, match=f"a broken escape at byte {at}$"):
+            build(body, borders)
 
 
 def test_strings_keys_and_words_have_a_limit_before_they_end() -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mediamill.errors import MediamillError
+from mediamill.errors import InvalidError, MediamillError
+from mediamill.inputs.draft import FieldError
 from mediamill.inputs.model import MAX_IMAGE_BYTES
-from tests.inputs.bodies import GIF, JPEG, PNG, WEBP, body_of, cut, image, message, read
+from tests.inputs.bodies import GIF, JPEG, PNG, WEBP, body_of, cut, form_of, image, message, read
 
 CASES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -179,6 +180,98 @@ def test_what_is_wrong_has_its_code_wherever_it_is_cut_and_leaves_no_file(tmp_pa
         assert code_of(tmp_path, body, list(range(len(body)))) == code
 
 
+MOST = {
+    "text": "é" * 200_000,
+    "thread_key": "t" * 512,
+    "idempotency_key": "k" * 200,
+    "delivery_mode": "follow_up",
+}
+
+
+@pytest.mark.spec("I1", "I2")
+@pytest.mark.parametrize("field", MOST)
+def test_a_field_may_be_as_long_as_is_said_and_not_longer(tmp_path: Path, field: str) -> None:
+    most = MOST[field]
+    assert getattr(read(tmp_path, [body_of(**{field: most})])[0], field) == most
+    assert getattr(read(tmp_path, [form_of(message(**{field: most}).items())], form=True)[0], field) == most
+    for pieces, form in (
+        ([body_of(**{field: most + "x"})], False),
+        ([form_of(message(**{field: most + "x"}).items())], True),
+    ):
+        with pytest.raises(InvalidError, match=f"may have {len(most)} char|delivery_mode is none of"):
+            read(tmp_path, pieces, form=form)
+
+
+def test_the_name_of_an_image_may_have_255_characters_and_its_type_spaces_around(tmp_path: Path) -> None:
+    found, _ = read(
+        tmp_path, [body_of(image(mime_type=" Image/GIF ", filename="n" * 255), image(filename=""))]
+    )
+    assert [each.filename for each in found.images] == ["n" * 255, None]
+
+
+WORDS: dict[str, tuple[bytes, str]] = {
+    "no object": (b'"x"', "the body is no object"),
+    "a list": (b"[]", "the body is no object"),
+    "an unknown key": (body_of(colour="red"), "there is no colour: leave it out"),
+    "a key twice": (b'{"text": "a", "text": "b"}', "text is there twice"),
+    "a key twice in an image": (
+        _image('{"filename": "a", "filename": "b"}'),
+        "images[0].filename is there twice",
+    ),
+    "an unknown key of an image": (_image('{"url": "x"}'), "there is no images[0].url: leave it out"),
+    "no thread": (b'{"text": "a"}', "thread_key is missing"),
+    "no text": (b'{"thread_key": "a"}', "text is missing"),
+    "a text that is none": (_with("text", "1"), "text is no text"),
+    "images that are none": (_with("images", '"x"'), "images is no list"),
+    "images that are a number": (_with("images", "1"), "images is no list"),
+    "an image that is none": (_image("1"), "images has something in it that is no object"),
+    "a second image of no type": (
+        body_of(image(), {"data_base64": "R0lG"}),
+        "images[1].mime_type is missing",
+    ),
+    "an image without bytes": (_image('{"mime_type": "image/gif"}'), "images[0].data_base64 is missing"),
+    "an image whose name is none": (_image('{"filename": 1}'), "images[0].filename is no text"),
+    "a thread of two lines": (_with("thread_key", '"a\\nb"'), "thread_key has control characters"),
+    "a thread with DEL": (_with("thread_key", '"a\\u007f"'), "thread_key has control characters"),
+    "a thread with a last control character": (
+        _with("thread_key", '"\\u009f"'),
+        "thread_key has control characters",
+    ),
+    "an empty thread": (_with("thread_key", '""'), "thread_key is empty"),
+    "an empty text": (_with("text", '" "'), "text is empty"),
+    "NUL": (_with("text", '"a\\u0000"'), "text has NUL characters"),
+    "half a character": (_with("text", '"\\ud83d"'), "text has lone surrogates"),
+    "a mode": (_with("delivery_mode", '"x"'), "delivery_mode is none of prompt, follow_up, steer"),
+    "a type": (
+        body_of(image(mime_type="image/x")),
+        "images[0]: images of type 'image/x' are not taken: "
+        "send one of image/jpeg, image/png, image/webp, image/gif",
+    ),
+    "bytes": (
+        _image('{"mime_type": "image/gif", "data_base64": "?"}'),
+        "images[0].data_base64 is not valid base64",
+    ),
+}
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize("case", WORDS)
+def test_what_is_wrong_is_said_with_where_it_is(tmp_path: Path, case: str) -> None:
+    body, words = WORDS[case]
+    with pytest.raises(MediamillError) as refused:
+        read(tmp_path, [body])
+    error = refused.value
+    assert words in (f"{error.message}: {error.fix}" if error.fix else error.message)
+
+
+@pytest.mark.parametrize("name", ["\x1f", "\x7f", "\x80", "\x9f"])
+def test_characters_that_move_a_cursor_are_in_no_line_and_their_neighbours_may_be(
+    tmp_path: Path, name: str
+) -> None:
+    assert code_of(tmp_path, body_of(thread_key=f"a{name}")) == "invalid"
+    assert read(tmp_path, [body_of(thread_key="a ~\xa0")])[0].thread_key == "a ~\xa0"
+
+
 @pytest.mark.spec("I2")
 def test_the_eleventh_image_is_refused_where_it_begins(tmp_path: Path) -> None:
     head = body_of(*[image()] * 10)[:-2] + b", "
@@ -197,6 +290,15 @@ def test_the_decoded_bytes_of_all_images_have_a_limit(tmp_path: Path) -> None:
     assert (
         code_of(tmp_path, too_many[:-40], list(range(0, 70_000_000, 300_001))) == "image_total_bytes_exceeded"
     )
+
+
+def test_images_that_are_null_are_none(tmp_path: Path) -> None:
+    assert read(tmp_path, [body_of(images=None)])[0].images == []
+
+
+def test_after_its_images_a_message_is_read_as_before(tmp_path: Path) -> None:
+    with pytest.raises(FieldError, match=r"^there is no colour$"):
+        read(tmp_path, [body_of(image())[:-1] + b', "colour": 1}'])
 
 
 def test_bytes_of_another_type_are_recorded_as_what_they_are(tmp_path: Path) -> None:

@@ -42,6 +42,24 @@ def test_a_form_is_the_same_message_as_its_json_wherever_it_is_cut(tmp_path: Pat
         ]
 
 
+@pytest.mark.spec("I1")
+@pytest.mark.parametrize("claimed", ["", "application/octet-stream"])
+def test_a_file_of_no_type_is_what_its_bytes_are(tmp_path: Path, claimed: str) -> None:
+    found, _ = read_form(tmp_path, form_of(FIELDS, [(PNG, claimed, "a"), (GIF, "Image/GIF; q=1", "b")]))
+    assert [each.mime_type for each in found.images] == ["image/png", "image/gif"]
+
+
+@pytest.mark.parametrize(("headers", "fits"), [(8, True), (9, False)])
+def test_a_part_has_eight_headers_at_most(tmp_path: Path, headers: int, fits: bool) -> None:
+    body = form_of(FIELDS).replace(b"\r\n\r\n", b"\r\n" + b"A: b\r\n" * (headers - 1) + b"\r\n", 1)
+    if fits:
+        assert read_form(tmp_path, body)[0].thread_key == "t"
+        return
+    with pytest.raises(FormError) as refused:
+        read_form(tmp_path, body)
+    assert refused.value.fix == "let a library write the form"
+
+
 WRONG: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "form_invalid"),
     "no form": (b"hello", "form_invalid"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mediamill.inputs import attempt
+from mediamill.inputs import attempt, runner
 from mediamill.inputs.look import retry_run
 from mediamill.inputs.model import AgentChoice, Scope
 from mediamill.testing.model_server import Reply
@@ -292,3 +292,20 @@ async def test_more_threads_than_run_at_once_all_get_their_turn(
     ended = await asyncio.gather(*(runs.ended(run.run_id) for run in kept))
     assert {run.answer for run in ended} == {f"you said: {n}" for n in range(40)}
     assert len(server.seen) == 40
+
+
+async def test_the_next_is_begun_when_there_is_room_and_not_because_time_passes(
+    bench: Bench, server: OpenAiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(runner, "THREADS_AT_ONCE", 1)
+    kept = [
+        (await bench.accept(text=f"{thread} {number}", scope=Scope("api", thread))).run
+        for number in range(2)
+        for thread in ("one", "two")
+    ]
+    async with running(bench.database, tmp_path, openai_url=f"{server.url}/v1") as runs:
+        for run in kept:
+            assert (await runs.ended(run.run_id)).state == "completed"
+        late = (await bench.accept(text="late", scope=Scope("api", "one"))).run
+        assert (await runs.ended(late.run_id)).answer == "you said: late"

@@ -11,6 +11,7 @@ from mediamill.intake.fields import set_fields
 from mediamill.intake.look import list_files
 from mediamill.intake.model import BadListError, Field, UnknownFileError
 from mediamill.intake.proposals import accept, reject
+from tests.conftest import wait_until
 from tests.intake.played import FIELDS, Ground, found, result_of
 
 NEW = [found("invoice_number", "4712"), found("total", "12.50"), found("due", "2024-12-31")]
@@ -207,3 +208,65 @@ async def test_deleting_and_adding_twins_at_once_leaves_no_file_without_its_anal
         assert shown["state"] == "queued"
         assert await ground.one("select count(*) from jobs where id = $1", shown["job_id"]) == 1
         await delete(ground, file["id"])
+
+
+@pytest.mark.spec("P5")
+async def test_a_whole_project_is_gone_through_in_whatever_batches(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mediamill.intake.again.BATCH", 2)
+    await ground.project()
+    for number in range(5):
+        await ground.done(content=bytes([number]))
+    given = (ground.database, ground.enqueuer, ground.settings, "invoices")
+    assert await reprocess_project(*given) == {"files": 5, "started": 0}
+    assert await reprocess_project(*given, force=True) == {"files": 5, "started": 5}
+
+
+@pytest.mark.spec("P5")
+async def test_each_answer_says_what_happened_or_why_nothing_did(ground: Ground) -> None:
+    await ground.project()
+    file = await ground.add()
+    told = [(await ground.again(file["id"]))["why"]]
+    (job,) = await ground.claim()
+    await ground.fail(job, "no", permanent=True)
+    told.append((await ground.again(file["id"]))["why"])
+    (job,) = await ground.claim()
+    await ground.finish(job)
+    told.append((await ground.again(file["id"]))["why"])
+    told.append((await ground.again(file["id"], force=True))["why"])
+    async with ground.database.transaction() as connection:
+        await set_fields(connection, "invoices", [])
+    told.append((await ground.again(file["id"], force=True))["why"])
+    assert told == [
+        "it is being analysed already",
+        "it failed, and is tried again",
+        "it is finished and up to date",
+        "it is analysed anew",
+        "it is analysed with the fields and by the extractor of now",
+    ]
+
+
+@pytest.mark.spec("P5")
+async def test_a_forced_file_with_other_fields_is_not_given_what_its_twin_has(ground: Ground) -> None:
+    await ground.project()
+    await ground.project("Plain", fields=())
+    file_id = await ground.done()
+    await ground.done("plain")
+    async with ground.database.transaction() as connection:
+        await set_fields(connection, "invoices", [])
+    again = await ground.again(file_id, force=True)
+    assert (again["done"], again["file"]["state"]) == (True, "queued")
+
+
+async def test_a_deleted_file_waits_for_the_analysis_that_is_being_settled(ground: Ground) -> None:
+    await ground.project()
+    file = await ground.add()
+    async with ground.database.transaction() as connection:
+        await connection.execute("select from analyses for update")
+        deleting = asyncio.create_task(delete(ground, file["id"]))
+        waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        await wait_until(lambda: ground.one(waits))
+        assert await ground.one("select count(*) from project_files") == 1
+    await deleting
+    assert await ground.one("select count(*) from analyses") == 0

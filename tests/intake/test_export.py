@@ -134,10 +134,19 @@ async def test_many_files_are_exported_batch_by_batch_and_none_is_a_table_too(gr
     assert len({row["id"] for row in rows}) == 1201
 
 
+async def test_no_file_is_lost_between_two_batches(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mediamill.intake.export.BATCH", 2)
+    await ground.project()
+    ids = [(await ground.add(content=bytes([number])))["id"] for number in range(5)]
+    rows = await as_json(ground)
+    assert [row["id"] for row in rows] == ids
+
+
 async def test_what_cannot_be_exported_is_refused(ground: Ground) -> None:
     await ground.project()
-    with pytest.raises(BadExportError):
+    with pytest.raises(BadExportError) as refused:
         await as_csv(ground, which="some")
+    assert (refused.value.code, refused.value.fix) == ("bad_export", "there are accepted, all")
     async with ground.database.connection() as connection:
         with pytest.raises(UnknownProjectError):
             async for _ in export_rows(connection, "nothing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -57,3 +58,59 @@ async def test_the_search_is_filled_with_what_is_missing_and_rid_of_what_is_gone
     )
     assert await fill_findable(ground.database, batch=1) == 3
     assert await entries(ground) == before
+
+
+async def test_an_entry_leads_to_its_page_and_says_whose_it_is(ground: Ground) -> None:
+    await ground.project()
+    file = await ground.add()
+    (job,) = await ground.claim()
+    await ground.finish(job, result_of(), pages=("Invoice", " ", "Thank you"))
+    async with ground.database.connection() as connection:
+        rows = await connection.fetch(
+            "select title, body, url, facts::text, happened_at from search_entries order by part"
+        )
+    whole = {"type": "document", "project": "invoices", "project_name": "Invoices", "file": file["id"]}
+    url = f"/projects/invoices/files/{file['id']}"
+    assert [(row["title"], row["body"], row["url"], json.loads(row["facts"])) for row in rows] == [
+        ("invoice.txt", "An invoice over 12.50 EUR", url, whole),
+        ("invoice.txt", "Invoice", f"{url}?page=1", {**whole, "page": 1, "label": "Page 1"}),
+        ("invoice.txt", "Thank you", f"{url}?page=3", {**whole, "page": 3, "label": "Page 3"}),
+    ]
+    assert {row["happened_at"] for row in rows} == {file["created_at"]}
+
+
+async def test_a_long_text_is_cut_into_pieces_without_a_gap(ground: Ground) -> None:
+    await ground.project()
+    await ground.add()
+    (job,) = await ground.claim()
+    text = "".join(f"{number:08} " for number in range(2_500))
+    await ground.finish(job, result_of(content=text, summary=""))
+    bodies = await ground.one("select array_agg(body order by part) from search_entries")
+    assert [len(body) for body in bodies] == [0, 10_000, 10_000, 2_500]
+    assert "".join(bodies) == text
+
+
+async def test_of_a_file_five_hundred_pages_are_found(ground: Ground) -> None:
+    await ground.project()
+    await ground.add()
+    (job,) = await ground.claim()
+    await ground.finish(job, result_of(), pages=["x"] * 501)
+    assert await entries(ground) == 1 + 500
+
+
+async def test_what_is_filled_is_what_is_missing_in_whatever_batches(ground: Ground) -> None:
+    await ground.project()
+    ids = [await ground.done(content=bytes([number])) for number in range(3)]
+    await ground.run("delete from search_entries where subject like '%/' || $1", str(ids[0]))
+    await ground.run(
+        "update search_entries set title = 'old name' where subject like '%/' || $1", str(ids[2])
+    )
+    for number in range(3):
+        await ground.run(
+            "insert into search_entries (source, subject, title, search_vector) values ('file', $1, 'x', '')",
+            f"1/99{number}",
+        )
+    assert await fill_findable(ground.database, batch=2) == 2 + 3
+    assert await fill_findable(ground.database, batch=2) == 0
+    assert await ground.one("select array_agg(distinct title) from search_entries") == ["invoice.txt"]
+    assert await entries(ground) == 3 * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,8 +13,17 @@ import pytest
 from mediamill.intake.add import take_in
 from mediamill.intake.again import delete_file
 from mediamill.intake.analyse import lock_content
-from mediamill.intake.sweep import sweep_blobs, sweep_intake, sweep_outputs, sweep_parts
+from mediamill.intake.sweep import (
+    sweep_blobs,
+    sweep_intake,
+    sweep_intake_forever,
+    sweep_orphans,
+    sweep_outputs,
+    sweep_parts,
+)
+from mediamill.storage.deletions import hold_deletions
 from tests.conftest import wait_until
+from tests.failing_database import failing
 from tests.intake.played import INVOICE, Ground
 
 pytestmark = pytest.mark.spec("P5")
@@ -142,3 +152,75 @@ async def test_an_analysis_that_lost_its_last_file_to_two_deletions_is_swept(gro
     await ground.run("delete from project_files")
     assert await sweep(ground) == 2, "the analysis and its bytes"
     assert await ground.one("select count(*) from jobs") == 0
+
+
+async def test_however_much_there_is_it_goes_batch_by_batch(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mediamill.intake.sweep.BATCH", 2)
+    await ground.project()
+    for number in range(5):
+        await ground.done(content=bytes([number]))
+    kept = await ground.done()
+    await ground.run("delete from project_files where id <> $1", kept)
+    assert await sweep_orphans(ground.database) == 0, "they have just been analysed"
+    assert await sweep(ground) == 5 * 3, "analyses, bytes and outputs"
+    assert len(files_in(ground)) == 1 + 4
+    assert await sweep(ground) == 0
+
+
+async def test_of_parts_only_old_plain_files_go(ground: Ground, tmp_path: Path) -> None:
+    assert sweep_parts(ground.data, 3600) == 0, "there is no such folder yet"
+    parts = ground.data / "intake" / "parts"
+    (parts / "0-folder").mkdir(parents=True)
+    outside = tmp_path / "mine.txt"
+    outside.write_text("mine")
+    (parts / "1-link").symlink_to(outside)
+    for name, age in (("2-old", 3700), ("3-young", 3500), ("4-old", 7200)):
+        (parts / name).write_text("half")
+        os.utime(parts / name, (time.time() - age,) * 2)
+    for path in (outside, parts / "0-folder"):
+        os.utime(path, (0, 0))
+    os.utime(parts / "1-link", (0, 0), follow_symlinks=False)
+    assert sweep_parts(ground.data, 3600) == 2
+    assert sorted(path.name for path in parts.iterdir()) == ["0-folder", "1-link", "3-young"]
+
+
+async def test_a_day_is_the_least_that_an_upload_may_take(ground: Ground) -> None:
+    parts = ground.data / "intake" / "parts"
+    parts.mkdir(parents=True)
+    for hours in (23, 25):
+        (parts / f"{hours}").write_text("half")
+        os.utime(parts / f"{hours}", (time.time() - hours * 3600,) * 2)
+    assert await sweep(ground) == 1
+    assert [path.name for path in parts.iterdir()] == ["23"]
+
+
+async def test_while_a_backup_is_made_nothing_is_removed(ground: Ground) -> None:
+    await ground.project()
+    await ground.done()
+    await ground.run("delete from project_files")
+    before = files_in(ground)
+    with hold_deletions(ground.data):
+        assert await sweep(ground) == 1, "the analysis"
+        assert files_in(ground) == before
+    assert await sweep(ground) == 2
+
+
+async def test_the_server_sweeps_on_whatever_goes_wrong(ground: Ground) -> None:
+    quick = Ground.on(ground.database, ground.data, janitor_seconds=0.01)
+    dead = ground.data / "intake" / "parts" / "dead.part"
+    dead.parent.mkdir(parents=True)
+    dead.write_text("half")
+    os.utime(dead, (0, 0))
+    sweeping = asyncio.create_task(sweep_intake_forever(failing(ground.database), quick.settings))
+
+    async def is_gone() -> bool:
+        return sweeping.done() or not dead.exists()
+
+    try:
+        await wait_until(is_gone)
+        assert not sweeping.done()
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)

@@ -17,6 +17,7 @@ from mediamill.intake.projects import edit_project, show_project
 from mediamill.intake.receive import UnreadableFileError
 from mediamill.intake.watch import look_at_folders, watch_folders_forever
 from tests.conftest import wait_until
+from tests.failing_database import failing
 from tests.intake.played import INVOICE, Ground
 
 pytestmark = pytest.mark.spec("P1")
@@ -266,3 +267,64 @@ async def test_the_server_watches_all_the_time(ground: Ground, inbox: Path) -> N
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
     assert await names(ground) == ["a.txt"]
+
+
+async def test_the_server_watches_on_whatever_goes_wrong(ground: Ground, inbox: Path) -> None:
+    (inbox / "a.txt").write_text("a")
+    await look(ground)
+    quick = Ground.on(ground.database, ground.data, intake_watch_seconds=0.02)
+    watching = asyncio.create_task(
+        watch_folders_forever(failing(ground.database), quick.enqueuer, quick.settings)
+    )
+
+    async def is_taken() -> bool:
+        return watching.done() or bool(await names(ground))
+
+    try:
+        await wait_until(is_taken)
+        assert not watching.done()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_another_folder_is_looked_at_afresh_though_all_in_it_looks_the_same(
+    ground: Ground, inbox: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    for folder, content in ((inbox, "one"), (tmp_path / "other", "two")):
+        (folder / "a.txt").write_text(content)
+        os.utime(folder / "a.txt", (1, 1))
+    assert await look(ground, 2) == 1
+    async with ground.database.transaction() as connection:
+        await edit_project(connection, "invoices", name="Bills", watch_path=str(inbox))
+    assert await look(ground, 2) == 0, "it is the same folder"
+    async with ground.database.transaction() as connection:
+        await edit_project(connection, "invoices", watch_path=str(tmp_path / "other"))
+    assert await look(ground) == 0
+    assert await look(ground) == 1
+
+
+async def test_of_one_folder_so_many_are_taken_in_a_round_and_the_others_in_the_next(
+    ground: Ground, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mediamill.intake.watch.MOST_TAKEN", 2)
+    for name in "abc":
+        (inbox / name).write_text(name)
+    assert [await look(ground) for _ in range(4)] == [0, 2, 1, 0]
+
+
+async def test_five_troubles_are_told_each_once_and_short(ground: Ground, inbox: Path) -> None:
+    small = Ground.on(ground.database, ground.data, upload_limit_bytes=1)
+    for name in ("a\udcff" + "a" * 100, *("bcdefg")):
+        (inbox / name).write_text("xx")
+    assert await look(small, 2) == 0
+    error = (await project(ground))["watch_error"]
+    assert [part.partition(": ")[2] for part in error.split("; ")] == ["a file may have 1 bytes"] * 5
+    assert error.startswith("a\N{REPLACEMENT CHARACTER}aaa")
+    assert "e: a file" in error
+    assert "f: a file" not in error
+    for name in "bcde":
+        (inbox / name).rename(inbox / (name * 200))
+    assert await look(small, 2) == 0
+    assert len((await project(ground))["watch_error"]) == 500

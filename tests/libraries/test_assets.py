@@ -218,6 +218,15 @@ async def test_a_video_is_shown_with_its_scenes_and_their_frames(ground: Ground)
     urls = [scene["frame_url"] for scene in shown["scenes"]]
     assert urls == [f"/api/assets/1/files/{shown['output']}/scene-0000{number}.jpg" for number in (1, 2)]
     assert shown["clip_url"].endswith("/clip.mp4")
+    await ground.run('update video_scenes set metadata = \'{"text": "KEEP OUT"}\' where number = 2')
+    first, second = (await ask(ground, show_asset, 1))["scenes"]
+    assert (first["tags"], first["text"], second["text"]) == (
+        [{"label": "harbour", "score": 0.9}],
+        None,
+        "KEEP OUT",
+    )
+    hidden = {"rep_frame_path", "metadata", "frame_path"}
+    assert not hidden & {*first, *(await ask(ground, show_asset, 1))}
 
 
 @pytest.mark.spec("L9")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mediamill.engine.model import failure_of
+from mediamill.engine.model import Moved, failure_of
 from mediamill.engine.settle import Fate, fail_job
 from mediamill.libraries.jobs import give_up, library_kinds, note_retry, take_back
 from mediamill.libraries.look import show_library
@@ -197,4 +197,41 @@ async def test_an_image_is_kept_with_what_makes_sense_of_its_result(ground: Grou
         "(2,proxied,,,{},f,0)",
         "(3,proxied,,,{},f,0)",
         *(f"({id_},pending,,,,f,1)" for id_ in (4, 5, 6)),
+    ]
+
+
+@pytest.mark.spec("L2")
+async def test_an_asset_says_which_step_failed_and_where_it_goes_from_there(ground: Ground) -> None:
+    (tag,) = await proxied(ground)
+    gone = "preview.webp is not there (any more)"
+    found = []
+    for kind, status, error, reason in (
+        ("library.tag", "analyzing", "refused", "permanent"),
+        ("library.tag", "analyzing", gone, "permanent"),
+        ("library.tag", "analyzing", gone, "max_attempts_exhausted"),
+        ("library.tag", "analyzing", None, "abandoned"),
+        ("library.image", "pending", gone, "permanent"),
+        ("library.image", "pending", "x" * 600, "permanent"),
+        ("library.video", "extracting", None, "abandoned"),
+        ("library.video", "extracting", None, None),
+    ):
+        await ground.run(
+            "update assets set status = $1, job_id = $2, retry_count = 0, error = null, error_code = null",
+            status,
+            tag.id,
+        )
+        moved = Moved(tag.id, kind, "library:1", "1", 1, {}, error=error, reason=reason)
+        async with ground.database.transaction() as connection:
+            await give_up(connection, [moved])
+        now = await asset(ground)
+        found.append((now["status"], now["error_code"], now["retry_count"], len(now["error"] or "")))
+    assert found == [
+        ("failed", "tag_failed", 0, 7),
+        ("pending", "tag_failed", 1, len(gone)),
+        ("failed", "tag_failed", 1, len(gone)),
+        ("proxied", "tag_failed", 0, 9),
+        ("failed", "file_gone", 0, len(gone)),
+        ("failed", "proxy_failed", 0, 500),
+        ("pending", "proxy_failed", 0, 9),
+        ("failed", "proxy_failed", 1, 6),
     ]

@@ -171,3 +171,24 @@ async def test_a_root_in_mediamills_own_data_folder_is_refused_by_whatever_name(
         with pytest.raises(ScanRefusedError, match="own data folder"):
             await tree.scan()
     assert await tree.assets() == {}
+
+
+@pytest.mark.spec("L3")
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyError("a bug"), "KeyError: 'a bug'"), (KeyboardInterrupt(), None)]
+)
+async def test_a_scan_that_breaks_says_why_and_can_be_begun_again_at_once(
+    database: Database, tmp_path: Path, error: BaseException, told: str | None
+) -> None:
+    tree = await Tree.grow(database, tmp_path)
+    tree.write("a.jpg")
+
+    def fail(_: object) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await tree.scan(on_progress=fail)
+    library = await tree.library()
+    assert (library["scan_status"], library["scan_error"]) == ("idle", told)
+    await tree.scan()
+    assert (await tree.library())["scan_error"] is None

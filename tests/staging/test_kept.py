@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import replace
@@ -12,13 +11,7 @@ from typing import Any
 import pytest
 
 from mediamill.db.connection import Database
-from mediamill.engine.claim import Claimer
-from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.kinds import JobKind, Kinds
-from mediamill.engine.model import ClaimedJob, NewJob
-from mediamill.engine.pools import list_pools
 from mediamill.engine.settle import Finish, finish_plain_jobs
-from mediamill.engine.workers import register_worker
 from mediamill.errors import ClaimLostError
 from mediamill.staging import kept
 from mediamill.staging.derivatives import home_of, keep_files, sweep_derivatives
@@ -27,7 +20,6 @@ from mediamill.staging.kept import (
     BadKeptNameError,
     CannotKeepError,
     Kept,
-    NewKept,
     adopt_files,
     check_kept_name,
     forget_kept,
@@ -47,26 +39,7 @@ from mediamill.staging.received import (
 )
 from mediamill.staging.received import Received as CameIn
 from mediamill.storage.deletions import hold_deletions
-
-JOB = ClaimedJob(1234, 5, 1, "test.media", "default", "o", None, None, 1, 3, "{}", None)
-DATA = b"a segment"
-DIGEST = hashlib.sha256(DATA).hexdigest()
-
-
-async def claim(database: Database, amount: int) -> list[ClaimedJob]:
-    kinds = Kinds([JobKind("test.media")])
-    async with database.transaction() as connection:
-        await Enqueuer(kinds).enqueue_jobs(connection, [NewJob("test.media")] * amount)
-        worker = await register_worker(connection, name="a")
-        pools = await list_pools(connection)
-        pool = next(pool for pool in pools if pool.name == "default")
-        return await Claimer(worker, "a", kinds).claim_jobs(connection, pool, amount)
-
-
-def new(data: Path, job: ClaimedJob, name: str = "v0.m4s", **more: Any) -> NewKept:
-    path = part_path(data, job.id)
-    path.write_bytes(DATA)
-    return NewKept(name, path, **{"bytes": len(DATA), "sha256": DIGEST, **more})
+from tests.staging.keeping import DATA, DIGEST, JOB, claim, new
 
 
 async def names(database: Database, data: Path, job_id: int) -> list[str]:

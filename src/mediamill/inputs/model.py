@@ -30,65 +30,49 @@ class ImageCountError(QuotaExceededError):
     """A message may have 10 images."""
 
     code = "image_count_exceeded"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send the others with another message")
+    fix = "send the others with another message"
 
 
 class ImageBytesError(QuotaExceededError):
     """The images of a message may have 50 MiB together."""
 
     code = "image_total_bytes_exceeded"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send smaller images, or fewer")
+    fix = "send smaller images, or fewer"
 
 
 class ImageTypeError(InvalidError):
     """The image is no JPEG, PNG, WebP or GIF."""
 
     code = "image_mime_type_unsupported"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or f"send one of {', '.join(MIME_TYPES)}")
+    fix = f"send one of {', '.join(MIME_TYPES)}"
 
 
 class ImageBase64Error(InvalidError):
     """The image is not valid base64."""
 
     code = "image_base64_invalid"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(
-            message, fix=fix or "send plain base64 with padding: no line breaks, no data: prefix"
-        )
+    fix = "send plain base64 with padding: no line breaks, no data: prefix"
 
 
 class ImageBufferError(QuotaExceededError):
     """10 images, or 50 MiB of them, wait for a text already."""
 
     code = "image_buffer_limit_exceeded"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send the text that they are for, then more images")
+    fix = "send the text that they are for, then more images"
 
 
 class ImageUnreadableError(GiveUpError):
     """The image cannot be read."""
 
     code = "image_unreadable"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send the message again, with this image as a new JPEG or PNG")
+    fix = "send the message again, with this image as a new JPEG or PNG"
 
 
 class PayloadMismatchError(ConflictError):
     """The idempotency key was used before, for something else."""
 
     code = "idempotency_payload_mismatch"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "use a new key for a new message")
+    fix = "use a new key for a new message"
 
 
 class UnknownRunError(NotFoundError):

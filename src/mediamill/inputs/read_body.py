@@ -18,9 +18,7 @@ class BodyTooLargeError(QuotaExceededError):
     """A message may have 78643200 bytes as it is sent."""
 
     code = "body_too_large"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send smaller images, or fewer")
+    fix = "send smaller images, or fewer"
 
 
 class BodyReader(Protocol):

@@ -36,9 +36,7 @@ class JsonError(InvalidError):
     """The body is not JSON."""
 
     code = "json_invalid"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "send one JSON object in UTF-8")
+    fix = "send one JSON object in UTF-8"
 
 
 class StringTooLongError(InvalidError):

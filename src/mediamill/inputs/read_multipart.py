@@ -20,9 +20,7 @@ class FormError(InvalidError):
     """The body is not multipart/form-data."""
 
     code = "form_invalid"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "let a library write the form")
+    fix = "let a library write the form"
 
 
 class MultipartMessageReader:

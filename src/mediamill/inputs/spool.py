@@ -41,18 +41,14 @@ class InputsBusyError(UnavailableError):
     """Too many images are arriving at once."""
 
     code = "inputs_busy"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "try again in a moment")
+    fix = "try again in a moment"
 
 
 class SpoolError(UnavailableError):
     """Images cannot be written."""
 
     code = "spool_unavailable"
-
-    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix or "look at the data folder: mediamill doctor")
+    fix = "look at the data folder: mediamill doctor"
 
 
 class EmptyImageError(InvalidError):

@@ -50,9 +50,10 @@ def _number(text: str) -> str:
     if last >= 0:
         mark = digits[last]
         other = "," if mark == "." else "."
-        alone = digits.count(mark) == 1
-        whole, rest = digits[:last].replace(other, ""), digits[last + 1 :]
-        digits = f"{whole}.{rest}" if alone else digits.replace(mark, "").replace(other, ".")
+        if digits.count(mark) == 1:
+            digits = f"{digits[:last].replace(other, '')}.{digits[last + 1 :]}"
+        elif other not in digits:
+            digits = digits.replace(mark, "")
     if not _PLAIN.fullmatch(digits) or len(digits) > DIGITS:
         raise BadValueError(f"{text[:50]!r} is no number", fix="write it like 1234.50")
     sign = "-" if digits.startswith("-") else ""
