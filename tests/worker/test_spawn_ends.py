@@ -12,6 +12,7 @@ import pytest
 
 from mediamill.processors.contract import CALLER, NO_CALLER
 from mediamill.processors.models.calls import ModelServer
+from mediamill.settings import Settings
 from mediamill.worker import spawn
 from mediamill.worker.caller import Setup
 from mediamill.worker.process_tree import MARK
@@ -97,9 +98,9 @@ def test_the_line_to_a_caller_is_named_in_the_environment() -> None:
         def fileno(self) -> int:
             return 77
 
-    found = spawn._environment(PLAN, End())  # type: ignore[arg-type]
+    found = spawn._environment(PLAN, End(), Settings())  # type: ignore[arg-type]
     assert (found[CALLER], found[MARK]) == ("77", "m.1")
-    assert spawn._environment(PLAN, None)[CALLER] == NO_CALLER
+    assert spawn._environment(PLAN, None, Settings())[CALLER] == NO_CALLER
 
 
 def test_a_caller_hears_what_it_needs_on_its_input_and_has_no_secret_for_others_to_read(
