@@ -25,7 +25,7 @@ from tests.videos.played import Files, Ground, keep_stream, play_captions
 PHOTO = Path(__file__).parents[2] / "samples" / "photo.jpg"
 RATE, FPS = 48_000, 10
 SECONDS = 16
-FAST = {"preset": "ultrafast"}
+FAST = {"preset": "ultrafast", "g": str(FPS)}  # a picture for seeking needs a keyframe
 SAID = (
     "Good morning, and welcome to the harbour.",
     "The boats went out before sunrise today.",
@@ -75,16 +75,13 @@ def _make_film(width: int, height: int) -> Film:
         shutil.rmtree(folder)
 
 
-def make_clip(
-    path: Path, width: int = 1280, height: int = 720, seconds: int = SECONDS, fps: int = FPS
-) -> Path:
+def make_clip(path: Path, width: int = 1280, height: int = 720, seconds: int = SECONDS) -> Path:
     """A slow walk over a photo, with another light every two seconds, and a quiet tone."""
     with av.open(str(path), "w", format="mp4") as out:
-        # A picture for seeking needs a keyframe.
-        pictures = out.add_stream("libx264", rate=fps, options={**FAST, "g": str(fps)})
+        pictures = out.add_stream("libx264", rate=FPS, options=FAST)
         pictures.width, pictures.height, pictures.pix_fmt = width, height, "yuv420p"
         sound = out.add_stream("aac", rate=RATE, layout="mono")
-        for frame in _walk(width, height, seconds, fps):
+        for frame in _walk(width, height, seconds):
             out.mux(pictures.encode(frame))
         out.mux(pictures.encode(None))
         for start in range(0, seconds * RATE, 1024):
@@ -96,13 +93,13 @@ def make_clip(
     return path
 
 
-def _walk(width: int, height: int, seconds: int, fps: int) -> Iterator[av.VideoFrame]:
+def _walk(width: int, height: int, seconds: int) -> Iterator[av.VideoFrame]:
     photo = np.asarray(Image.open(PHOTO).convert("RGB").resize((width + 400, height + 240)))
     lights = [(photo * np.array(light)).astype(np.uint8) for light in ((0.86, 0.95, 1), (1, 0.82, 0.66))]
-    for number in range(seconds * fps):
-        share = number / (seconds * fps)
+    for number in range(seconds * FPS):
+        share = number / (seconds * FPS)
         x, y = int(400 * share), int(240 * (0.5 + 0.5 * np.sin(6 * share)))
-        picture = lights[number // (2 * fps) % 2][y : y + height, x : x + width]
+        picture = lights[number // (2 * FPS) % 2][y : y + height, x : x + width]
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
         frame.pts = number
         yield frame
