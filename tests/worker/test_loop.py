@@ -242,7 +242,9 @@ async def test_pools_come_change_and_go_and_what_runs_in_them_ends(
         at.pools_now = [other, {**POOL, "name": "not ours"}]
         at.worker._hear(POOLS, "")
         await wait_until(lambda: [*at.worker._lanes] == ["other"], "the new one is served")
-        assert [one.name for lane in at.worker._all_lanes() for one in [lane.pool]] == ["other", "audio"]
+        await wait_until(
+            lambda: [lane.pool.name for lane in at.worker._all_lanes()] == ["other", "audio"], "it finishes"
+        )
         await at.until_beat(current_job_id=1, state="busy")
         at.add(2, 3, pool="other")
         await at.until_begun(2, 3)
@@ -311,9 +313,10 @@ async def test_what_a_server_says_on_its_stream_is_acted_on(tmp_path: Path) -> N
         assert at.begun == [2]
         said.put_nowait(b'{"": ""}\n')
         await at.until_begun(1)
-        at.worker._beat.clear()
-        said.put_nowait(b'{"worker": 6}\n{"worker": 5}\n')
-        await wait_until(at.worker._beat.is_set, "it will beat")
+        await at.until_beat(state="busy")
+        beats = len(at.said("heartbeat"))
+        said.put_nowait(b'{"worker": 5}\n')
+        await at.until_said("heartbeat", beats + 1)
 
 
 async def test_a_command_is_obeyed_and_its_effect_said_at_once(tmp_path: Path) -> None:
