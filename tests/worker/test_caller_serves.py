@@ -148,8 +148,7 @@ NEVER = (
     *(
         "/etc/passwd",
         "/etc/shadow",
-        "/root/a",
-        "/home/a",
+        *(f"/{home}/a" for home in ("root", "home")),
         "/own/key.pem",
         "/proc/1/environ",
         "/proc/self/mem",

@@ -58,7 +58,8 @@ READ = {
     "chance and nothing": ("/dev/urandom", "/dev/random", "/dev/null", "/dev/zero", "/dev/full"),
 }
 NEVER = (
-    *("/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/machine-id", "/root/.ssh/id", "/home/a/b"),
+    *("/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/machine-id"),
+    *(f"/{home}/.ssh/id" for home in ("root", "home/a")),
     *("/proc/net/tcp", "/proc/self/net/tcp", "/proc/self/mountinfo", "/proc/1/environ", "/proc/mounts"),
     *("/sys/class/net/eth0/address", "/sys/fs/cgroup/cgroup.procs", "/var/lib/a", "/run/a.sock", "/tmp/a"),
     *(

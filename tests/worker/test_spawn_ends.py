@@ -40,7 +40,7 @@ os.write(link, repr(told).encode() + os.read(link, 4))
 def other(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of a child: it says on its line what it has, and then what it reads there."""
 
-    def command(_plan: ChildPlan, descriptor: int) -> list[str]:
+    def command(_plan: ChildPlan, descriptor: int, _settings: Settings) -> list[str]:
         return [sys.executable, "-S", "-c", CHILD, str(descriptor)]
 
     monkeypatch.setattr(spawn, "_command", command)
