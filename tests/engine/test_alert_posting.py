@@ -27,6 +27,7 @@ from mediamill.settings import Settings
 from tests.conftest import wait_until
 from tests.engine.alerting import SECRET, Receiver, raise_one, receiver, settings_for
 from tests.engine.conftest import Bench
+from tests.engine.waiting import has_no_session
 
 __all__ = ["receiver"]
 
@@ -168,13 +169,4 @@ async def test_the_sender_outlives_errors_and_leaves_no_connection_behind(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-    async def is_closed() -> bool:  # the server notices a moment later
-        return bool(
-            await bench.one(
-                "select count(*) = 0 from pg_stat_activity where application_name = 'mediamill alerts' "
-                "and datname = current_database()"
-            )
-        )
-
-    await wait_until(is_closed)
+    await wait_until(lambda: has_no_session(bench, "mediamill alerts"))

@@ -14,7 +14,9 @@ from mediamill.engine.deliver import deliver_results, reap_results
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.rules import Engine
+from tests.conftest import wait_until
 from tests.engine.conftest import Bench
+from tests.engine.waiting import has_no_session
 
 
 async def finish_some(bench: Bench, count: int, bad: int | None = None) -> list[ClaimedJob]:
@@ -202,10 +204,4 @@ async def test_the_deliverer_is_woken_by_a_result_and_outlives_errors(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (
-        await bench.one(
-            "select count(*) from pg_stat_activity where application_name = 'mediamill deliveries' "
-            "and datname = current_database()"
-        )
-        == 0
-    )
+    await wait_until(lambda: has_no_session(bench, "mediamill deliveries"))

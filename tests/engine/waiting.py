@@ -1,4 +1,4 @@
-"""Waiting for sessions that wait for each other, by what PostgreSQL says of its locks."""
+"""Waiting for sessions that wait for each other, or that end, by what PostgreSQL says of them."""
 
 from __future__ import annotations
 
@@ -46,3 +46,9 @@ async def wait_until_done_or_blocked(bench: Bench, task: asyncio.Task[Any]) -> N
         return task.done() or await count_blocked(bench) > 0
 
     await wait_until(still)
+
+
+async def has_no_session(bench: Bench, name: str) -> bool:
+    """A session that was closed is listed for a moment."""
+    sql = "select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()"
+    return bool(await bench.one(sql, name) == 0)
