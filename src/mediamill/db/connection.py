@@ -108,18 +108,14 @@ class Database:
 
         `pooler_url`: the way through a pooler in transaction mode, for everything that needs no session.
         """
-        first = await _wait_for(lambda: _connect_to_look(url, name), wait_seconds)
-        try:
-            version = first.get_server_version()
-            if version.major < OLDEST_VERSION:
-                raise DatabaseTooOldError(
-                    f"the database is PostgreSQL {version.major}; mediamill needs {OLDEST_VERSION} or newer",
-                    fix="point MEDIAMILL_DATABASE_URL at a newer server, or unset it to use the embedded one",
-                )
-            if not await has_sessions(url, first):
-                raise PoolerInBetweenError("the database is behind a pooler in transaction mode")
-        finally:
-            await first.close()
+        await _check_server(url, name, wait_seconds)
+        return await cls.open_unchecked(url, pooler_url=pooler_url, connections=connections, name=name)
+
+    @classmethod
+    async def open_unchecked(
+        cls, url: str, *, pooler_url: str | None = None, connections: int = 8, name: str = "mediamill"
+    ) -> Database:
+        """The same for a server that is known: it connects when a connection is needed."""
         # A pooler takes no settings for a session, and gives each transaction another: no statement stays prepared.
         way: dict[str, Any] = (
             {"server_settings": {**SESSION_SETTINGS, "application_name": name}}
@@ -239,6 +235,21 @@ async def is_same_database(url: str, connection: Connection) -> bool:
         return bool(await other.fetchval(WHERE) == await connection.fetchval(WHERE))
     finally:
         await other.close()
+
+
+async def _check_server(url: str, name: str, wait_seconds: float) -> None:
+    first = await _wait_for(lambda: _connect_to_look(url, name), wait_seconds)
+    try:
+        version = first.get_server_version()
+        if version.major < OLDEST_VERSION:
+            raise DatabaseTooOldError(
+                f"the database is PostgreSQL {version.major}; mediamill needs {OLDEST_VERSION} or newer",
+                fix="point MEDIAMILL_DATABASE_URL at a newer server, or unset it to use the embedded one",
+            )
+        if not await has_sessions(url, first):
+            raise PoolerInBetweenError("the database is behind a pooler in transaction mode")
+    finally:
+        await first.close()
 
 
 async def _wait_for(attempt: Callable[[], Awaitable[RawConnection]], wait_seconds: float) -> RawConnection:
