@@ -29,6 +29,7 @@ BLOCK = re.compile(
     r"^<!-- (?P<verb>run instead|run|file)(?:: (?P<what>.+?))? -->\n```\w+\n(?P<body>.*?)^```$", re.M | re.S
 )
 LIMIT_SECONDS = 180
+LIST = re.compile(r"mediamill \w+ list\b")
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,20 @@ def test_the_tutorial_does_what_it_says(shell: Shell, tmp_path: Path) -> None:
         if step.path:
             (tmp_path / "clone" / step.path).resolve().write_text(step.text)
             continue
-        output, code = shell.run(step.command)
+        output, code = _run_step(shell, step)
         missing = [line for line in step.expected if not shows(output, line)]
         assert (code, missing) == (0, []), f"$ {step.command}\n{output}"
+
+
+def _run_step(shell: Shell, step: Step) -> tuple[str, int]:
+    """A list is asked for again until it shows what comes: on a busy machine a job starts a moment later."""
+    until = time.monotonic() + LIMIT_SECONDS
+    while True:
+        output, code = shell.run(step.command)
+        if not LIST.match(step.command) or time.monotonic() > until:
+            return output, code
+        if all(shows(output, line) for line in step.expected):
+            return output, code
 
 
 def test_a_line_that_is_not_printed_is_noticed() -> None:
