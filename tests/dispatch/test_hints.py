@@ -118,7 +118,8 @@ async def test_a_hint_goes_to_the_stream_of_its_priority_and_streams_stay_short(
         urgent = await key_of(ground, Priority.HIGH)
 
         async def many() -> bool:
-            await ground.one("select pg_notify('mediamill_jobs', 'default')")
+            for _ in range(20):
+                await ground.one("select pg_notify('mediamill_jobs', 'default')")
             return dispatch.link.counts["hints_published"] > 3 * MOST_HINTS
 
         await wait_until(many)
