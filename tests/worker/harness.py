@@ -138,5 +138,13 @@ def everything_in(folder: Path) -> list[Path]:
 def folders(scratch: Path) -> list[Path]:
     """Of jobs: where children work, and where what they made is taken to."""
     inside = [folder for home in homes(scratch) for folder in home.iterdir()]
-    working = [folder for child in inside for folder in child.iterdir() if folder.name.isdigit()]
+    working = [folder for child in inside for folder in _listed(child) if folder.name.isdigit()]
     return working + [folder for folder in inside if folder.name.startswith("taken-")]
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Nothing where it is being removed just now."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
