@@ -48,6 +48,10 @@ async def test_a_new_installation_has_the_definitions_by_default_and_none_restor
         assert in_order(await read_definitions(connection)) == in_order(default_definitions())
         assert (await read_definitions(connection))[-1]["mimeTypes"] == []
         before = await pools(connection)
+        media = [pool for pool in before.values() if any("/" in match for match in pool.matches)]
+        assert {pool.name: pool.max_attempts for pool in [*media, before["corrupt"]]} == dict.fromkeys(
+            ("audio", "video", "image", "documents", "stickers", "corrupt", "unsupported"), 1
+        )
         await apply_definitions(connection, default_definitions())
         assert {name: {*pool.matches} for name, pool in (await pools(connection)).items()} == {
             name: {*pool.matches} for name, pool in before.items()
@@ -119,7 +123,7 @@ async def test_new_types_get_a_pool_that_is_named_by_their_family_or_their_proce
         "stub-audio": {"model/a", "chemical/b"},
     }
     assert (new["font"].max_attempts, new["font"].processor, new["font"].timeout_seconds) == (9, "audio", 60)
-    assert (new["font-2"].max_attempts, new["font-2"].memory_bytes) == (2, 2 * 1024**3)
+    assert (new["font-2"].max_attempts, new["font-2"].memory_bytes) == (1, 2 * 1024**3)
     assert (new["font-2"].concurrency, new["font-2"].processor) == (3, "stub-audio")
 
 

@@ -78,6 +78,46 @@ async def test_a_media_message_is_told_only_when_its_text_is_ready(
     await ground.until_row("select count(*) = 2 from replies where state = 'sent'")
     assert [told for *_, told in scripted.told] == ["hello", "listen\n\nthe words"]
     assert sent(ground.line) == ["<hello>", "<listen\n\nthe words>"]
+    assert [history for _, history, _ in scripted.told] == [[], [Turn("hello", "<hello>")]]
+
+
+@pytest.mark.spec("C10", "C30")
+async def test_whoever_answers_a_late_transcript_knows_what_was_said_while_it_was_made(
+    ground: Ground, scripted: Scripted
+) -> None:
+    keeper, queues = await ground.run(**ECHO)
+    await send_media(queues, "voice-note")
+    await say(queues, "my name is Zoe")
+    await ground.until_row("select count(*) = 1 from replies where state = 'sent'")
+    await ground.finish(*await ground.claim(), text="what is my name")
+    await keeper.deliver_once()
+    await ground.until_row("select count(*) = 2 from replies where state = 'sent'")
+    await say(queues, "thanks")
+    await ground.until_row("select count(*) = 3 from replies where state = 'sent'")
+    zoe, name = Turn("my name is Zoe", "<my name is Zoe>"), Turn("what is my name", "<what is my name>")
+    assert [(told, history) for _, history, told in scripted.told] == [
+        ("my name is Zoe", []),
+        ("what is my name", [zoe]),
+        ("thanks", [zoe, name]),
+    ]
+
+
+@pytest.mark.spec("C10", "C30")
+async def test_what_became_due_during_an_answer_is_answered_in_the_order_of_the_callbacks(
+    ground: Ground, scripted: Scripted
+) -> None:
+    scripted.gate = asyncio.Event()
+    keeper, queues = await ground.run(**ECHO)
+    await say(queues, "first")
+    await until(lambda: scripted.told)
+    await send_media(queues, "voice-note")
+    await say(queues, "meanwhile")
+    await ground.finish(*await ground.claim(), text="the transcript")
+    await keeper.deliver_once()
+    await ground.until_row("select count(*) = 3 from replies")
+    scripted.gate.set()
+    await ground.until_row("select count(*) = 3 from replies where state = 'sent'")
+    assert scripted.ended == ["first", "meanwhile", "the transcript"]
 
 
 @pytest.mark.spec("C10")

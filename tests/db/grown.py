@@ -14,6 +14,7 @@ from mediamill.access.users import list_users
 from mediamill.app import all_kinds
 from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.store import queries as replies
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection
 from mediamill.db.migrate import upgrade
@@ -87,7 +88,13 @@ async def _media(connection: Connection) -> None:
     assert (job["subject_id"], job["pool"]) == ("media-1", "audio")
     (dead,) = (await browse_dead(connection, kind="media.process")).jobs
     assert dead["id"] == 900003
-    assert next(pool for pool in await list_pools(connection) if pool.name == "audio").timeout_seconds == 301
+    pools = {pool.name: pool for pool in await list_pools(connection)}
+    assert (pools["audio"].timeout_seconds, pools["audio"].max_attempts) == (
+        301,
+        2,
+    )  # it was edited, and stays
+    media = ("video", "image", "documents", "stickers", "corrupt", "unsupported")
+    assert {name: pools[name].max_attempts for name in media} == dict.fromkeys(media, 1)
 
 
 async def _conversations(connection: Connection) -> None:
@@ -208,6 +215,18 @@ async def _networks(connection: Connection) -> None:
         assert (access.mode, limits) == ("open", (0, 0, 0))
 
 
+async def _late_media(connection: Connection) -> None:
+    line = {"bot_id": "old bot", "provider_name": "chat"}
+    assert (await replies.find_sender.value(connection, **line, identifiers=["anna"])) is not None
+    ben = {**line, "correspondent_id": "ben"}
+    add = replies.add_reply
+    await add.run(connection, **ben, message_id=4, told="hello", sender_id=None)
+    due = await replies.next_reply.row(connection, **ben, answers=True)
+    assert due is not None
+    past = await replies.past_replies.rows(connection, **ben, notified_order=due["notified_order"], amount=20)
+    assert [row["answer"] for row in past] == ["third", "second", "first"]
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -223,4 +242,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
+    "0015": _late_media,
 }

@@ -91,7 +91,7 @@ CASES = [
     Case(queries.list_conversations, {"bot_id": "bot1", "before": None, "amount": 50}, 50 + OPEN),
     Case(queries.next_reply, {**ANN, "answers": True}, 1),
     Case(queries.open_replies, {"bot_id": "bot1", "answers": True}, 5),
-    Case(queries.past_replies, ANN | {"message_id": STORED + 1, "amount": 20}, 20),
+    Case(queries.past_replies, ANN | {"notified_order": STORED + 1, "amount": 20}, 20),
     Case(queries.list_failed_replies, ANN | {"amount": 50}, 0),
 ]
 

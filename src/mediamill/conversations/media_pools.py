@@ -30,7 +30,7 @@ DEFAULT_LIMIT_SECONDS = 60
 MOST_AT_ONCE = 10_000
 LONGEST_SECONDS = 7 * 86_400
 # What a pool gets that is new, and whose processor no pool had before.
-NEW_POOL: Mapping[str, Any] = {"max_attempts": 2, "memory_bytes": 2 * 1024**3}
+NEW_POOL: Mapping[str, Any] = {"max_attempts": 1, "memory_bytes": 2 * 1024**3}
 _TYPE = re.compile(r"[a-z0-9.+-]{1,63}/([a-z0-9.+_-]{1,127}|\*)")
 _CORRUPT = re.compile(r"media_corrupt_[a-z]{1,20}")
 _CORRUPT_KINDS = ("image", "video", "audio", "document", "sticker")

@@ -222,24 +222,23 @@ where a.state <> 'stored' and a.message ->> 'source' = 'user' and coalesce(b.con
 on conflict (bot_id, provider_name, correspondent_id, message_id) do nothing;
 
 -- name: open_replies
--- Conversations in which an answer is due, and of each the first one. Notices (below zero) go out first, and also if
--- nobody answers for the bot.
-select distinct on (provider_name, correspondent_id) provider_name, correspondent_id, message_id, told, state, answer, tries
-from replies where bot_id = :bot_id and state in ('due', 'written') and (message_id < 0 or :answers::boolean)
-order by provider_name, correspondent_id, message_id;
+-- Conversations in which an answer is due; notices (below zero) go out also if nobody answers for the bot.
+select distinct provider_name, correspondent_id from replies
+where bot_id = :bot_id and state in ('due', 'written') and (message_id < 0 or :answers::boolean);
 
 -- name: next_reply
-select message_id, told, state, answer, tries from replies
+-- Notices first, then in the order in which the bot was notified: the text of slow media comes after what was said meanwhile.
+select message_id, notified_order, told, state, answer, tries from replies
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
     and state in ('due', 'written') and (message_id < 0 or :answers::boolean)
-order by message_id limit 1;
+order by message_id > 0, notified_order limit 1;
 
 -- name: past_replies
--- What was said before in this conversation, newest first.
+-- What the bot was notified of before this message, newest first.
 select told, answer from replies
 where bot_id = :bot_id and provider_name = :provider_name and correspondent_id = :correspondent_id
-    and message_id between 1 and :message_id - 1 and answer is not null
-order by message_id desc limit :amount;
+    and notified_order < :notified_order and message_id > 0 and answer is not null
+order by notified_order desc limit :amount;
 
 -- name: move_reply
 -- An answer that was written stays: it may have been sent.

@@ -207,7 +207,7 @@ class ReplyService:
         assert self._answerer is not None
         async with self._database.connection() as connection:
             rows = await queries.past_replies.rows(
-                connection, **self._keys(*key), message_id=reply["message_id"], amount=HISTORY_TURNS
+                connection, **self._keys(*key), notified_order=reply["notified_order"], amount=HISTORY_TURNS
             )
         history = [Turn(row["told"], row["answer"]) for row in reversed(rows)]
         asked = (f"{self._bot_id}/{key[0]}/{key[1]}", history, reply["told"], reply["message_id"])
