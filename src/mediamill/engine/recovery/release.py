@@ -6,6 +6,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from asyncpg import Record
 
@@ -14,7 +15,7 @@ from mediamill.engine import store
 from mediamill.engine.alerts import alert_of_failure, raise_alert
 from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
-from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, failure_of
+from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, Failure, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 from mediamill.logs import tell
@@ -51,23 +52,26 @@ async def move_jobs(connection: Connection, engine: Engine, rows: Sequence[Recor
     return len(rows)
 
 
-async def release_claims(connection: Connection, engine: Engine, rows: Sequence[Record]) -> int:
-    """Rows under lock, together with their subjects. How many."""
-    return await move_jobs(connection, engine, rows, _release)
+async def release_claims(
+    connection: Connection, engine: Engine, rows: Sequence[Record], failure: Failure | None = None
+) -> int:
+    """Rows under lock, together with their subjects. How many. `failure`: if there is more to say than stale."""
+    return await move_jobs(connection, engine, rows, partial(_release, failure=failure))
 
 
-async def _release(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
+async def _release(
+    connection: Connection, engine: Engine, rows: Sequence[Record], failure: Failure | None
+) -> None:
+    error = failure.short if failure else STALE_REQUEUED
     used_up = [row for row in rows if row["attempts"] >= row["max_attempts"]]
-    await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED)
+    await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED, failure)
     for row in used_up:
         await alert_of_failure(connection, engine, row, exhausted=True, dead=True)
     again = [row for row in rows if row["attempts"] < row["max_attempts"]]
     if again:
         await tally(connection, Outcome.RELEASED, again)
-        await store.jobs.requeue_released.rows(
-            connection, ids=[row["id"] for row in again], error=STALE_REQUEUED
-        )
-        moved = [store.moved(row, reason=STALE_REQUEUED, error=STALE_REQUEUED) for row in again]
+        await store.jobs.requeue_released.rows(connection, ids=[row["id"] for row in again], error=error)
+        moved = [store.moved(row, reason=STALE_REQUEUED, error=error) for row in again]
         await call_hooks(connection, engine.kinds, "on_released", moved)
         await store.recovery.count.run(connection, name="stale_recovered", amount=len(again))
         facts = {"jobs": [row["id"] for row in again], "worker": again[0]["worker_name"]}
