@@ -552,7 +552,10 @@ class Settings(BaseSettings):
     )
     alert_worker_events: bool = Field(default=False, description="Also alert when a worker starts or stops.")
     alert_pattern_failures: int = Field(
-        default=3, ge=2, description="Failures of one subject after which `job_failed_pattern` is raised."
+        default=4,
+        ge=2,
+        description="Failed attempts of one subject, over its whole life, after which `job_failed_pattern` is raised. "
+        "The default is more than the attempts of one job.",
     )
 
     # logs

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -98,8 +96,9 @@ async def stop_half_way(ground: Ground) -> dict[str, int]:
     """SIGSTOP for the encoder when it has kept a segment; all that is kept by then, and when it was made."""
     await until(ground, "select count(*) > 0 from kept_files where name like '360p-%.m4s'")
     for process in psutil.Process().children(recursive=True):
-        if "mediamill.worker.child" in " ".join(process.cmdline()):
-            os.kill(process.pid, signal.SIGSTOP)
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if "mediamill.worker.child" in " ".join(process.cmdline()):
+                process.suspend()
     names = await ground.one("select array_agg(name) from kept_files")
     [folder] = (ground.data / "kept").glob("*/*")
     return {name: (folder / name).stat().st_mtime_ns for name in names}

@@ -13,10 +13,11 @@ from mediamill.errors import GiveUpError, NotNowError
 
 SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
+ABANDONED = "abandoned"
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
 STALE_REQUEUED = "stale_processing_requeued"
 DEAD_REASONS = (
-    "abandoned",
+    ABANDONED,
     "delivery_failed",
     "hook_failed",
     MAX_ATTEMPTS_EXHAUSTED,

@@ -12,7 +12,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import ASK_AGAIN, Connection
 from mediamill.engine import store
-from mediamill.engine.alerts import alert_of_failure, raise_alert
+from mediamill.engine.alerts import raise_alert
 from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, Failure, failure_of
@@ -65,8 +65,6 @@ async def _release(
     error = failure.short if failure else STALE_REQUEUED
     used_up = [row for row in rows if row["attempts"] >= row["max_attempts"]]
     await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED, failure)
-    for row in used_up:
-        await alert_of_failure(connection, engine, row, exhausted=True, dead=True)
     again = [row for row in rows if row["attempts"] < row["max_attempts"]]
     if again:
         await tally(connection, Outcome.RELEASED, again)

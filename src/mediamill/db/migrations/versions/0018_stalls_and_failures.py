@@ -19,15 +19,15 @@ UP = (
     """
     create table subject_failures (
         kind text not null,
-        subject_id text not null,
+        subject text not null,
         failures integer not null,
         failed_at timestamptz not null default now(),
-        primary key (kind, subject_id)
+        primary key (kind, subject)
     )
     """,
     "create index subject_failures_age on subject_failures (failed_at)",
     """
-    insert into subject_failures (kind, subject_id, failures, failed_at)
+    insert into subject_failures (kind, subject, failures, failed_at)
     select kind, subject_id, greatest(sum(attempts), count(*)), max(failed_at) from dead_jobs
     where subject_id is not null group by kind, subject_id
     """,
