@@ -43,6 +43,10 @@ WORDS: dict[str, tuple[int, str]] = {
         INFO,
         "job %(job_id)d (%(kind)s): claimed as %(claimed_type)s, really %(real_type)s: to pool %(pool)s",
     ),
+    "job_stalled": (
+        WARNING,
+        "job %(job_id)d (%(kind)s) made no progress for %(seconds)g s: it is stopped, and its claim released",
+    ),
     "claim_released": (INFO, "claim of job %(job_id)d (%(kind)s) by %(worker)s released"),
     "claim_lost": (WARNING, "job %(job_id)d (%(kind)s): the claim was lost, its result is dropped"),
     "claim_abandoned": (WARNING, "job %(job_id)d (%(kind)s): the claim was lost, the work is abandoned"),

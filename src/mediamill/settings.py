@@ -127,6 +127,19 @@ class Settings(BaseSettings):
         description="Live streams (events, answers of an agent, wake-ups of a worker) that one user, token or worker "
         "may have open at once, on each server.",
     )
+    stream_keep_alive_seconds: float = Field(
+        default=30,
+        gt=0,
+        le=300,
+        description="A quiet live stream sends a comment this often, so that proxies do not close it. "
+        "Somebody who loses the right to follow it is cut off then at the latest.",
+    )
+    stream_retry_seconds: float = Field(
+        default=3,
+        gt=0,
+        le=300,
+        description="Wait that a browser is asked for before it reconnects a live stream.",
+    )
 
     # access
     session_hours: float = Field(
@@ -558,7 +571,10 @@ class Settings(BaseSettings):
     )
     alert_worker_events: bool = Field(default=False, description="Also alert when a worker starts or stops.")
     alert_pattern_failures: int = Field(
-        default=3, ge=2, description="Failures of one subject after which `job_failed_pattern` is raised."
+        default=4,
+        ge=2,
+        description="Failed attempts of one subject, over its whole life, after which `job_failed_pattern` is raised. "
+        "The default is more than the attempts of one job.",
     )
 
     # logs

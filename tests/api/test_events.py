@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mediamill.api import event_hub, events, server
+from mediamill.api import event_hub, server
 from mediamill.db.connection import Database
+from mediamill.settings import Settings
 from tests.api.listening import listen
 from tests.api.serving import Served, serve
 from tests.conftest import wait_until
@@ -128,16 +130,19 @@ async def test_changes_are_told_at_most_once_a_second_but_always_at_last(served:
 
 
 @pytest.mark.spec("E31")
-async def test_a_quiet_stream_is_kept_alive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert events.KEEP_ALIVE_SECONDS == 30
-    monkeypatch.setattr(events, "KEEP_ALIVE_SECONDS", 0.05)
-    async with listen(served) as stream:
+async def test_a_quiet_stream_is_kept_alive_and_reconnected_as_the_settings_say(
+    database: Database, tmp_path: Path
+) -> None:
+    assert (Settings().stream_keep_alive_seconds, Settings().stream_retry_seconds) == (30, 3)
+    quick: dict[str, Any] = {"stream_keep_alive_seconds": 0.05, "stream_retry_seconds": 1.5}
+    async with serve(database, tmp_path, **quick) as served, listen(served) as stream:
         task = asyncio.create_task(stream.next())
 
         async def kept() -> bool:
             return ": keep-alive" in stream.comments
 
-        await wait_until(kept)
+        await wait_until(kept, 20)  # sooner than without the setting
+        assert stream.retry == "1500"
         task.cancel()
 
 

@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from mediamill import local_key as keys
-from mediamill.api import events, welcome
+from mediamill.api import welcome
 from mediamill.client import AsyncClient, ProblemError
 from mediamill.client.wire import LocalPass
 from mediamill.db.connection import Database
@@ -211,11 +212,14 @@ async def test_a_session_by_a_link_ends_with_the_key_or_the_admin_secret(
 
 
 async def test_a_stream_of_the_servers_user_outlives_its_pass(
-    closed: Served, folder: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(welcome, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(events, "KEEP_ALIVE_SECONDS", 0.05)
-    async with closed.client.stream("GET", "/api/events", auth=LocalPass(folder)) as answer:
+    quick: dict[str, Any] = {"login": "always", "admin_secret": None, "stream_keep_alive_seconds": 0.05}
+    async with (
+        serve(database, folder, **quick) as closed,
+        closed.client.stream("GET", "/api/events", auth=LocalPass(folder)) as answer,
+    ):
         lines = answer.aiter_lines()
         assert await anext(lines)
         now = time.time_ns

@@ -5,14 +5,16 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from mediamill.api import run_stream
+from mediamill.db.connection import Database
 from mediamill.inputs.store import queries
-from tests.api.serving import Served
+from tests.api.serving import Served, serve
 
 
 async def send(served: Served, thread_key: str = "t", text: str = "look") -> str:
@@ -206,13 +208,15 @@ async def test_streams_end_when_the_server_stops(served: Served) -> None:
         assert await events.next() == ("end", None)
 
 
-async def test_a_silent_stream_is_kept_alive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_stream, "KEEP_ALIVE_SECONDS", 0.05)
+async def test_a_silent_stream_is_kept_alive(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_stream, "LOOK_SECONDS", 0.02)
-    run_id = await send(served)
-    async with asyncio.timeout(30), served.client.stream("GET", f"/v1/runs/{run_id}/events") as answer:
-        async for text in answer.aiter_lines():
-            if text == ": keep-alive":
-                break
-        else:
-            pytest.fail("it ended without a sign of life")
+    async with serve(database, tmp_path, stream_keep_alive_seconds=0.05) as served:
+        run_id = await send(served)
+        async with asyncio.timeout(30), served.client.stream("GET", f"/v1/runs/{run_id}/events") as answer:
+            async for text in answer.aiter_lines():
+                if text == ": keep-alive":
+                    break
+            else:
+                pytest.fail("it ended without a sign of life")

@@ -12,10 +12,11 @@ import pytest
 from mediamill.access import tokens, users
 from mediamill.access.model import HERE, Scope
 from mediamill.access.sessions import SessionLimits, open_session
-from mediamill.api import events, run_stream, wakes, welcome
+from mediamill.api import run_stream, wakes, welcome
 from mediamill.api.sessions import COOKIE
 from mediamill.db.connection import Database
 from mediamill.engine import workers
+from mediamill.settings import Settings
 from tests.api.remote_worker import register
 from tests.api.serving import SECRET, Served, serve
 from tests.conftest import wait_until
@@ -28,12 +29,11 @@ async def closed(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Served]:
     """A server that asks everybody who they are, and again more often than usual."""
-    assert events.KEEP_ALIVE_SECONDS + welcome.ASK_SECONDS <= 35
-    for module in (events, run_stream, wakes):
-        monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.05)
+    assert Settings().stream_keep_alive_seconds + welcome.ASK_SECONDS <= 35
+    monkeypatch.setattr(wakes, "KEEP_ALIVE_SECONDS", 0.05)
     monkeypatch.setattr(run_stream, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(welcome, "ASK_SECONDS", 0.05)
-    async with serve(database, tmp_path, login="always") as served:
+    async with serve(database, tmp_path, login="always", stream_keep_alive_seconds=0.05) as served:
         yield served
 
 
@@ -137,8 +137,15 @@ async def test_a_stream_ends_with_the_session_that_opened_it(closed: Served, cha
         await stream.end()
 
 
-async def test_a_stream_that_is_never_quiet_ends_too(closed: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "KEEP_ALIVE_SECONDS", 60)
+async def test_a_stream_that_is_never_quiet_ends_too(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(welcome, "ASK_SECONDS", 0.05)
+    async with serve(database, tmp_path, login="always") as closed:
+        await end_while_events_come(closed)
+
+
+async def end_while_events_come(closed: Served) -> None:
     token, headers = await make_token(closed, Scope.READ)
     async with follow(closed, "/api/events", **headers) as stream:
         await closed.run("update api_tokens set revoked_at = now() where id = $1", token)

@@ -73,6 +73,30 @@ async def test_jobs_of_a_killed_worker_run_again_soon_on_another(
     assert await mill.one("select state from workers where name = 'doomed'") == "offline"
 
 
+@pytest.mark.spec("E9", "E21")
+async def test_a_worker_that_is_stopped_but_keeps_its_session_goes_offline_and_its_job_runs_elsewhere(
+    mill: Mill,
+) -> None:
+    mill.settings["MEDIAMILL_SWEEP_SECONDS"] = "0.2"
+    stopped = await mill.started("worker", "--name", "stopped")
+    await mill.enqueue("chaos.settled", range(1), seconds=600)
+    await mill.until("select exists (select from jobs where state = 'running' and worker_name = 'stopped')")
+    await mill.until("select state = 'busy' from workers where name = 'stopped'")
+    await mill.hurry()
+    await mill.started("worker", "--name", "heir")
+    stopped.send(signal.SIGSTOP)
+    silent = "update workers set heartbeat_at = now() - interval '301 seconds' where name = 'stopped' returning state"
+    await mill.until(f"with moved as ({silent}) select state = 'offline' from moved")
+    assert await mill.one("select session_lost_at is null from workers where name = 'stopped'")
+    assert await mill.one("select state from jobs") == "running"  # its lease has not ended
+    await mill.one("update jobs set lease_expires_at = now()")
+    await mill.until_all_once(1)
+    assert await mill.one("select worker_name || attempts from finished_jobs") == "heir2"
+    stopped.send(signal.SIGCONT)
+    await mill.until("select state in ('idle', 'busy') from workers where name = 'stopped'")
+    mill.assert_no_traceback()
+
+
 @pytest.mark.spec("E9", "E17")
 async def test_a_living_worker_of_another_machine_is_left_alone(mill: Mill) -> None:
     mill.settings["MEDIAMILL_SESSION_GRACE_SECONDS"] = "1"

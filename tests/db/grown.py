@@ -14,6 +14,7 @@ from mediamill.access.users import list_users
 from mediamill.app import all_kinds
 from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.senders import list_senders
 from mediamill.conversations.store import queries as replies
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection
@@ -227,6 +228,16 @@ async def _late_media(connection: Connection) -> None:
     assert [row["answer"] for row in past] == ["third", "second", "first"]
 
 
+async def _senders(connection: Connection) -> None:
+    found = await list_senders(connection, "old talker")
+    assert {each["sender_id"]: each["state"] for each in found} == {"41": "allowed", "42": "pending"}
+
+
+async def _talks(connection: Connection) -> None:
+    await _late_media(connection)
+    await _senders(connection)
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -242,5 +253,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
-    "0015": _late_media,
+    "0015": _talks,
 }

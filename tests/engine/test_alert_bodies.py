@@ -18,6 +18,7 @@ SHOWN = {
     "test": ("A test: alerts arrive here", GREEN),
     "stale_job_recovered": ("Stale jobs recovered", ORANGE),
     "job_max_retries_exceeded": ("A job used up its attempts", RED),
+    "job_failed": ("A job failed for good", RED),
     "job_failed_pattern": ("The same thing fails again and again", RED),
     "worker_startup": ("A worker started", GREEN),
     "worker_shutdown": ("A worker stopped", GREY),
@@ -46,6 +47,16 @@ def test_the_generic_body_has_type_time_and_all_data() -> None:
         "timestamp": "2026-11-18T09:30:15.250000+00:00",
         "data": data,
     }
+
+
+@pytest.mark.spec("E32")
+def test_an_alert_that_stands_for_others_says_for_how_many() -> None:
+    data = {"and_more": 41, "owner": "o"}
+    title = "A job failed for good, and 41 more"
+    (embed,) = alert_body(DISCORD, "job_failed", AT, data)["embeds"]
+    assert (embed["title"], [field["name"] for field in embed["fields"]]) == (title, ["owner"])
+    assert alert_body(SLACK, "job_failed", AT, data)["text"] == f"mediamill: {title}"
+    assert alert_body("https://example.com/hook", "job_failed", AT, data)["data"] == data
 
 
 @pytest.mark.parametrize("host", ["hooks.slack.com", "HOOKS.slack.com", "hooks.slack-gov.com"])

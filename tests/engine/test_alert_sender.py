@@ -324,7 +324,12 @@ async def test_a_webhook_that_is_not_there_does_not_keep_jobs_from_failing_in_or
     assert await send_waiting(bench.database, settings) == 0
     assert await bench.state(id_) == "dead"
     async with bench.database.connection() as connection:
-        assert await counters(connection) == {"stale_recovered": 0, "retries_exhausted": 1, "failures": 1}
+        assert await counters(connection) == {
+            "stale_recovered": 0,
+            "stalled": 0,
+            "retries_exhausted": 1,
+            "failures": 1,
+        }
     assert [(sent, tries) for sent, tries, _ in await outbox(bench)] == [(False, 1)]
 
 

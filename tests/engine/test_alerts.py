@@ -14,6 +14,7 @@ import pytest
 
 from mediamill.engine.alert_sender import send_test, send_waiting
 from mediamill.engine.alerts import list_alerts, raise_alert
+from mediamill.engine.recovery.janitor import abandon_subjects
 from mediamill.engine.recovery.release import release_claims
 from mediamill.engine.store import recovery
 from mediamill.worker.home import WorkerPlan
@@ -52,34 +53,45 @@ async def test_claims_taken_back_from_a_worker_raise_an_alert_with_the_jobs_and_
 
 
 @pytest.mark.spec("E32")
-async def test_a_job_that_used_up_its_attempts_raises_an_alert_and_a_permanent_failure_does_not(
-    bench: Bench,
-) -> None:
+async def test_every_final_failure_raises_an_alert_that_says_how_it_failed(bench: Bench) -> None:
     alarmed(bench)
-    await bench.enqueue(owner="ann", max_attempts=1)
-    (job,) = await bench.claim()
-    await bench.fail(job, permanent=True)
-    assert await raised(bench) == {}
-    id_ = await bench.enqueue(owner="ann", max_attempts=1)
+    spent = await bench.enqueue(owner="ann", max_attempts=1)
     (job,) = await bench.claim()
     await bench.fail(job)
-    facts = {"id": id_, "kind": "test.plain", "owner": "ann", "subject_id": None, "attempts": 1}
-    assert await raised(bench) == {"job_max_retries_exceeded": facts}
+    final = await bench.enqueue(owner="ann", max_attempts=9)
+    (job,) = await bench.claim()
+    await bench.fail(job, "empty document", permanent=True)
+    facts = {"kind": "test.plain", "owner": "ann", "subject_id": None, "attempts": 1}
+    assert await raised(bench) == {
+        "job_max_retries_exceeded": {"id": spent, **facts},
+        "job_failed": {"id": final, **facts, "reason": "permanent", "error": "empty document"},
+    }
 
 
 @pytest.mark.spec("E32")
-async def test_a_subject_that_fails_three_times_raises_an_alert_of_the_pattern(bench: Bench) -> None:
+async def test_jobs_that_nobody_moved_raise_one_alert_for_all_and_are_no_pattern(bench: Bench) -> None:
+    alarmed(bench, alert_pattern_failures=2)
+    for _ in range(3):
+        await bench.enqueue(subject_id="s")
+    async with bench.database.transaction() as connection:
+        await abandon_subjects(connection, bench.engine, ["s"])
+    alerts = await raised(bench)
+    assert list(alerts) == ["job_failed"]
+    assert (alerts["job_failed"]["reason"], alerts["job_failed"]["and_more"]) == ("abandoned", 2)
+
+
+@pytest.mark.spec("E32")
+async def test_what_the_limit_holds_back_is_summed_up_in_the_next_alert(bench: Bench) -> None:
     alarmed(bench)
-    for number in range(3):
-        assert await raised(bench) == {}
-        await bench.enqueue(subject_id="s", max_attempts=1)
+    for number in range(44):
+        if number in (42, 43):
+            await bench.run("update alert_limits set last_at = now() - interval '301 seconds'")
+        await bench.enqueue(max_attempts=1)
         (job,) = await bench.claim()
-        await bench.fail(job, permanent=True)
-        await bench.enqueue(subject_id=f"another {number}", max_attempts=1)
-        (job,) = await bench.claim()
-        await bench.fail(job, permanent=True)
-    alert = (await raised(bench))["job_failed_pattern"]
-    assert (alert["subject_id"], alert["failures"]) == ("s", 3)
+        await bench.fail(job, str(number), permanent=True)
+    rows = await bench.one("select json_agg(data order by id) from alerts")
+    said = [(each["error"], each.get("and_more")) for each in json.loads(rows)]
+    assert said == [("0", None), ("42", 41), ("43", None)]
 
 
 @pytest.mark.spec("E32")

@@ -104,7 +104,12 @@ async def test_when_the_attempts_are_used_up_the_job_is_dead_and_says_so(bench: 
     assert await bench.one("select reason from dead_jobs") == "max_attempts_exhausted"
     assert await bench.one("select traceback from dead_jobs") == "the trace"
     async with bench.database.connection() as connection:
-        assert await counters(connection) == {"stale_recovered": 0, "retries_exhausted": 1, "failures": 2}
+        assert await counters(connection) == {
+            "stale_recovered": 0,
+            "stalled": 0,
+            "retries_exhausted": 1,
+            "failures": 2,
+        }
 
 
 @pytest.mark.spec("E7")

@@ -201,6 +201,13 @@ async def test_the_pools_of_media_have_the_limits_that_were_promised(bench: Benc
     assert limits | {"stickers": (2, 60), "corrupt": (1, 10), "unsupported": (1, 10)} == limits
 
 
+@pytest.mark.spec("E10")
+async def test_only_the_pool_of_streams_limits_the_time_without_progress(bench: Bench) -> None:
+    async with bench.database.connection() as connection:
+        limits = {pool.name: pool.no_progress_seconds for pool in await list_pools(connection)}
+    assert {name: limit for name, limit in limits.items() if limit} == {"transcode": 1_800}
+
+
 DAY = 86_400
 RANGES: dict[str, tuple[float, float]] = {
     "concurrency": (1, 10_000),
@@ -208,6 +215,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_attempts": (1, 1_000),
     "lease_seconds": (1, 7 * DAY),
     "stale_seconds": (0, 30 * DAY),
+    "no_progress_seconds": (0, 7 * DAY),
     "backoff_seconds": (0, DAY),
     "backoff_limit_seconds": (0, 7 * DAY),
     "memory_bytes": (64 * 1024**2, 2**50),
@@ -249,6 +257,7 @@ def test_a_pool_that_only_has_a_name_has_these_limits() -> None:
         "max_attempts": 3,
         "lease_seconds": 300,
         "stale_seconds": 900,
+        "no_progress_seconds": 0,
         "retry": True,
         "backoff_seconds": 2,
         "backoff_limit_seconds": 300,

@@ -31,7 +31,7 @@ async def release(bench: Bench, worker_id: int) -> int:
 
 
 async def test_whoever_finds_that_the_attempts_are_used_up_raises_the_alert(bench: Bench) -> None:
-    bench.engine = replace(bench.engine, alerts_on=True, alert_pattern_failures=4)
+    bench.engine = replace(bench.engine, alerts_on=True, alert_pattern_failures=2)
     queued = await bench.enqueue(subject_id="s", owner="o")
     await bench.run("update jobs set attempts = max_attempts")
     async with bench.database.transaction() as connection:
@@ -43,7 +43,7 @@ async def test_whoever_finds_that_the_attempts_are_used_up_raises_the_alert(benc
     assert await release(bench, job.worker_id) == 1
     assert await alerts(bench) == {
         "job_max_retries_exceeded": {**facts, "id": claimed, "attempts": 1},
-        "job_failed_pattern": {**facts, "id": claimed, "failures": 4},
+        "job_failed_pattern": {**facts, "id": claimed, "failures": 2},
     }
     async with bench.database.connection() as connection:
         assert (await counters(connection))["retries_exhausted"] == 2
@@ -52,7 +52,7 @@ async def test_whoever_finds_that_the_attempts_are_used_up_raises_the_alert(benc
 async def test_attempts_of_one_job_are_a_pattern_too_and_without_a_subject_there_is_none(
     bench: Bench,
 ) -> None:
-    bench.engine = replace(bench.engine, alerts_on=True)
+    bench.engine = replace(bench.engine, alerts_on=True, alert_pattern_failures=3)
     for subject in ("s", None):
         id_ = await bench.enqueue(subject_id=subject, max_attempts=9)
         found = []

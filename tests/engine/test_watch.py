@@ -49,7 +49,7 @@ async def test_jobs_are_counted_by_state_pool_and_reason(bench: Bench) -> None:
         seen = await watch.overview(connection)
         assert states == {"queued": 1, "scheduled": 1, "running": 1, "held": 1, "completed": 0}
         assert (seen["states"], seen["dead"]) == (states, 1)
-        assert seen["counters"] == {"stale_recovered": 0, "retries_exhausted": 0, "failures": 1}
+        assert seen["counters"] == {"stale_recovered": 0, "stalled": 0, "retries_exhausted": 0, "failures": 1}
         depth = next(pool for pool in seen["pools"] if pool["pool"] == "default")
         assert (depth["queued"], depth["running"], depth["held"]) == (1, 1, 1)
         reasons = await watch.count_dead_by_reason(connection)

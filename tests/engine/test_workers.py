@@ -117,6 +117,7 @@ async def test_capabilities_and_metadata_are_json_of_ten_kilobytes_at_most(bench
 
 
 @pytest.mark.spec("E21")
+@pytest.mark.parametrize("type_", ["remote", "local"])
 @pytest.mark.parametrize(
     ("before", "heard_seconds", "after"),
     [
@@ -129,9 +130,9 @@ async def test_capabilities_and_metadata_are_json_of_ten_kilobytes_at_most(bench
     ],
 )
 async def test_silence_of_five_minutes_makes_a_worker_offline(
-    bench: Bench, before: str, heard_seconds: int, after: str
+    bench: Bench, type_: str, before: str, heard_seconds: int, after: str
 ) -> None:
-    worker_id = await register(bench)
+    worker_id = await register(bench, type_=type_)
     await bench.run("update workers set state = $1", before)
     await age(bench, worker_id, "heartbeat_at", heard_seconds)
     assert await run_chore(bench.database, bench.engine, mark_silent) == (after == "offline")

@@ -100,6 +100,21 @@ async def test_a_forced_reprocess_that_fails_leaves_what_was_proposed(ground: Gr
     assert (await ground.again(file_id))["done"]
 
 
+@pytest.mark.spec("E32", "P5")
+async def test_a_file_that_fails_again_and_again_raises_an_alert_of_the_pattern(ground: Ground) -> None:
+    object.__setattr__(ground.engine, "alerts_on", True)
+    types = "select array_agg(type order by id) from alerts"
+    await ground.project()
+    file, subjects = await ground.add(), set()
+    for failures in (1, 2, 3, 4):
+        (job,) = await ground.claim()
+        subjects.add(job.subject_id)
+        await ground.fail(job, "it is damaged", permanent=True)
+        assert await ground.one(types) == ["job_failed", *(["job_failed_pattern"] if failures == 4 else [])]
+        assert (await ground.again(file["id"]))["done"]
+    assert len(subjects) == 4, "every try is another analysis"
+
+
 @pytest.mark.spec("P5")
 async def test_after_a_forced_try_that_failed_a_new_twin_takes_what_there_is(ground: Ground) -> None:
     await ground.project()

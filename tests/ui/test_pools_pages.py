@@ -46,12 +46,13 @@ async def test_a_pool_is_changed_by_its_form_and_a_bad_definition_is_refused_at_
     )
     assert await served.one("select concurrency from pools where name = 'images'") == 4
     await page.get_by_label("Takes").fill("image/jpeg, image/png")
+    await page.get_by_label("No-progress limit").fill("900")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("status").filter(has_text="Saved: images")).to_be_visible()
     row = await served.one(
-        "select (concurrency, max_attempts, matches, gpu)::text from pools where name = 'images'"
+        "select (concurrency, max_attempts, matches, gpu, no_progress_seconds)::text from pools where name = 'images'"
     )
-    assert row == '(6,5,"{image/jpeg,image/png}",t)'
+    assert row == '(6,5,"{image/jpeg,image/png}",t,900)'
 
 
 @pytest.mark.spec("E16")

@@ -119,12 +119,36 @@ async def test_a_failed_attempt_makes_it_pending_again_and_the_last_one_failed_w
 @pytest.mark.spec("V11", "E32")
 async def test_a_video_that_fails_again_and_again_raises_an_alert(ground: Ground) -> None:
     object.__setattr__(ground.engine, "alerts_on", True)
-    await ground.add()
+    video_id = await ground.add()
     for attempt in (1, 2, 3):
         (job,) = await ground.claim(f"worker {attempt}")
         await ground.fail(job, "no")
         await ground.run("update jobs set state = 'queued' where state = 'scheduled'")
-    assert await ground.one("select count(*) from alerts where type = 'job_failed_pattern'") == 1
+    assert await alerts(ground) == ["job_max_retries_exceeded"], "one job that is used up is no pattern"
+    assert await retry(ground, video_id) == ["video.transcode"]
+    (job,) = await ground.claim()
+    await ground.fail(job, "no")
+    assert await alerts(ground) == ["job_max_retries_exceeded", "job_failed_pattern"]
+    assert await ground.one("select data ->> 'failures' from alerts where type = 'job_failed_pattern'") == "4"
+
+
+@pytest.mark.spec("V11", "E32")
+async def test_permanent_failures_of_a_video_add_up_whoever_tries_it_again(ground: Ground) -> None:
+    object.__setattr__(ground.engine, "alerts_on", True)
+    video_id = await ground.add()
+    for failures in (1, 2, 3, 4):
+        assert await alerts(ground) == (["job_failed"] if failures > 1 else [])
+        (job,) = await ground.claim()
+        await ground.fail(job, "it is damaged", permanent=True)
+        if failures == 2:  # its dead letter is purged: the retry is another job
+            await ground.run("delete from dead_jobs")
+        assert await retry(ground, video_id) == ["video.transcode"]
+    assert await alerts(ground) == ["job_failed", "job_failed_pattern"]
+
+
+async def alerts(ground: Ground) -> list[str]:
+    """The types of those that were raised, in order."""
+    return list(await ground.one("select coalesce(array_agg(type order by id), '{}') from alerts"))
 
 
 @pytest.mark.spec("V2", "E6")

@@ -11,6 +11,7 @@ import pytest
 from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob, NewJob
 from mediamill.engine.pools import set_pools
+from mediamill.engine.watch import counters
 from mediamill.errors import ClaimLostError, InvalidError
 from mediamill.processors.registry import processor_names
 from mediamill.staging.kept import NewKept, keep_file, kept_folder, list_kept, part_path, sweep_kept
@@ -59,6 +60,26 @@ async def test_what_a_killed_attempt_had_finished_is_found_by_the_next(
         kept = await list_kept(connection, keeping.folder, id_)
     assert [one.name for one in kept] == [f"part-{index:03}.txt" for index in range(5)]
     assert ((keeping.folder / kept_folder(id_)) / "part-004.txt").read_text() == "part-004.txt"
+
+
+@pytest.mark.spec("E10", "V6")
+async def test_an_attempt_without_progress_is_stopped_and_the_next_resumes_its_work(
+    keeping: Ground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with keeping.working() as worker:
+        id_ = await add(keeping, times=5, die_after=3, gate=str(tmp_path))  # the gate never opens: it hangs
+        await keeping.until_sql("select step = 'dying' from jobs")
+        await keeping.pool("keeping", no_progress_seconds=2)
+        await keeping.until_sql("select attempts > 1 from jobs union all select true from finished_jobs")
+        await keeping.pool("keeping", no_progress_seconds=0)
+        result = await result_of(keeping, id_)
+        assert not worker.is_leaving
+    assert result["found"] == ["part-000.txt", "part-001.txt", "part-002.txt"]
+    assert result["made"] == ["part-003.txt", "part-004.txt"]
+    assert "made no progress for 2 s: it is stopped" in caplog.text
+    async with keeping.database.connection() as connection:
+        seen = await counters(connection)
+    assert (seen["stalled"], seen["failures"]) == (1, 0)
 
 
 @pytest.mark.spec("V8")

@@ -192,6 +192,21 @@ async def test_told_to_stop_twice_it_hands_back_what_runs(served: Served, tmp_pa
     assert (row["state"], row["attempts"]) == ("queued", 0)
 
 
+@pytest.mark.spec("E10", "E23", "V6")
+async def test_its_attempt_without_progress_is_released_and_resumed(served: Served, tmp_path: Path) -> None:
+    async with far_worker(served, tmp_path / "far"):
+        # The gate never opens: it hangs.
+        payload = {"do": "keep", "times": 5, "die_after": 3, "gate": str(tmp_path)}
+        job_id = await served.enqueue("scripted.keep", pool="scripted", payload=payload)
+        await running(served, job_id, "dying")
+        answer = await served.client.put("/api/pools/scripted", json={"no_progress_seconds": 2})
+        assert answer.status_code == 200
+        result = await result_of(served, job_id)
+    assert result["found"] == ["part-000.txt", "part-001.txt", "part-002.txt"]
+    assert await served.one("select sum(value) from counters where name = 'stalled'") >= 1
+    assert await served.one("select sum(value) from counters where name = 'failures'") is None
+
+
 @pytest.mark.spec("E5", "E21")
 async def test_a_heartbeat_that_names_a_lost_claim_stops_its_job(served: Served, tmp_path: Path) -> None:
     async with far_worker(served, tmp_path / "far") as far:

@@ -10,7 +10,7 @@ import pytest
 
 from mediamill.worker.messages import Report
 from mediamill.worker.reporting import MOST_WAITING, Reporter
-from mediamill.worker.run import LaneRun
+from mediamill.worker.run import LaneRun, Slot
 
 
 class SlowHome:
@@ -19,7 +19,7 @@ class SlowHome:
     def __init__(self) -> None:
         self.open = asyncio.Event()
         self.saved: list[dict[str, Any]] = []
-        self.job, self.slot = SimpleNamespace(id=1), SimpleNamespace()
+        self.job, self.slot = SimpleNamespace(id=1), Slot()
 
     async def report(self, **told: Any) -> None:
         await self.open.wait()

@@ -1,4 +1,4 @@
-"""Live events as Server-Sent Events: ids, `retry: 3000`, keep-alive, resumption by Last-Event-ID or `?after=`.
+"""Live events as Server-Sent Events: ids, `retry`, keep-alive, resumption by Last-Event-ID or `?after=`.
 
 The topic `changed` is special: sent only when asked for, without an id, at most once a second after anything moved.
 """
@@ -13,17 +13,15 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 
-from mediamill.api.deps import Wired
+from mediamill.api.deps import Deps, Wired
 from mediamill.api.event_hub import READ_EVENTS, Client, EventHub, read_cursor, read_with_cursors
 from mediamill.api.welcome import open_stream, while_welcome
-from mediamill.db.connection import Database
 from mediamill.engine.events import Event, EventReader
 from mediamill.errors import InvalidError
+from mediamill.settings import Settings
 
 router = APIRouter(tags=["events"])
 
-KEEP_ALIVE_SECONDS = 30.0
-RETRY_MILLISECONDS = 3000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -50,10 +48,15 @@ async def stream_events(
     hub: EventHub = request.app.state.event_hub
     opened = open_stream(request)
     client = await hub.join(ticks="changed" in (topic or ()))
-    stream = _Stream(deps.database, hub, client, reader, frozenset(topic or ()), frozenset(subject or ()))
+    stream = _Stream(deps, hub, client, reader, frozenset(topic or ()), frozenset(subject or ()))
     return StreamingResponse(
         while_welcome(request, opened, stream.lines()), media_type="text/event-stream", headers=HEADERS
     )
+
+
+def first_lines(settings: Settings) -> str:
+    """What a stream begins with: how long to wait before it is opened again."""
+    return f"retry: {round(1000 * settings.stream_retry_seconds)}\n: connected\n\n"
 
 
 class _Stream:
@@ -61,25 +64,25 @@ class _Stream:
 
     def __init__(
         self,
-        database: Database,
+        deps: Deps,
         hub: EventHub,
         client: Client,
         reader: EventReader | None,
         topics: frozenset[str],
         subjects: frozenset[str],
     ) -> None:
-        self._database, self._hub, self._client, self._reader = database, hub, client, reader
+        self._deps, self._hub, self._client, self._reader = deps, hub, client, reader
         self._topics, self._subjects = topics, subjects
 
     async def lines(self) -> AsyncGenerator[str, None]:
         """First what was missed, then what comes."""
         try:
-            yield f"retry: {RETRY_MILLISECONDS}\n: connected\n\n"
+            yield first_lines(self._deps.settings)
             async for text in self._missed():
                 yield text
             while True:
                 try:
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    async with asyncio.timeout(self._deps.settings.stream_keep_alive_seconds):
                         got = await self._client.queue.get()
                 except TimeoutError:
                     yield ": keep-alive\n\n"
@@ -94,7 +97,7 @@ class _Stream:
         """From the given cursor to where this client joined the hub; the rest comes from there."""
         reader, client = self._reader, self._client
         while reader is not None and not client.dropped:
-            async with self._database.connection() as connection:
+            async with self._deps.database.connection() as connection:
                 events = await read_with_cursors(reader, connection)
             mine = [(cursor, event) for cursor, event in events if event.id <= client.joined_after]
             for cursor, event in mine:

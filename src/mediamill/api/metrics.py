@@ -109,6 +109,7 @@ def _job_figures(figures: Figures) -> Iterable[Metric]:
 
 _COUNTERS = {
     "stale_recovered": "Claims taken back from workers that were gone.",
+    "stalled": "Attempts that were stopped because they made no progress.",
     "retries_exhausted": "Jobs that used up their attempts.",
     "failures": "Failed attempts.",
 }

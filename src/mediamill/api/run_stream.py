@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from uuid import UUID
 
-from mediamill.api.events import KEEP_ALIVE_SECONDS, RETRY_MILLISECONDS, CursorInvalidError
+from mediamill.api.deps import Deps
+from mediamill.api.events import CursorInvalidError, first_lines
 from mediamill.clock import wait_at_most
-from mediamill.db.connection import LOST, Database
-from mediamill.inputs.look import LOOK_SECONDS, RunWatch, show_run
+from mediamill.db.connection import LOST
+from mediamill.inputs.look import LOOK_SECONDS, show_run
 from mediamill.inputs.model import ENDED, Run
 
 PLACE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -31,15 +32,16 @@ def read_place(text: str | None) -> tuple[int, int]:
 class RunStream:
     """What one client is sent."""
 
-    def __init__(self, database: Database, watch: RunWatch, run_id: UUID, place: tuple[int, int]) -> None:
-        self._database, self._watch, self._run_id = database, watch, run_id
+    def __init__(self, deps: Deps, run_id: UUID, place: tuple[int, int]) -> None:
+        self._settings, self._database, self._watch = deps.settings, deps.database, deps.run_watch
+        self._run_id = run_id
         self._try, self._known = place
         self._answer: str | None = None  # as it was when it was last looked at
         self._state: tuple[str, int] | None = None
 
     async def lines(self) -> AsyncGenerator[str, None]:
         """To the end of the run, or of the server."""
-        yield f"retry: {RETRY_MILLISECONDS}\n: connected\n\n"
+        yield first_lines(self._settings)
         told_at = time.monotonic()
         with self._watch.changes(self._run_id) as changed:
             while not self._watch.closed:
@@ -50,7 +52,7 @@ class RunStream:
                     told_at = time.monotonic()
                     if run.state in ENDED:
                         return
-                if time.monotonic() - told_at >= KEEP_ALIVE_SECONDS:
+                if time.monotonic() - told_at >= self._settings.stream_keep_alive_seconds:
                     yield ": keep-alive\n\n"
                     told_at = time.monotonic()
                 if not self._watch.closed:

@@ -75,7 +75,7 @@ async def stream_run(
     async with deps.database.connection() as connection:
         await look.show_run(connection, run_id)
     opened = open_stream(request)
-    stream = RunStream(deps.database, deps.run_watch, run_id, place)
+    stream = RunStream(deps, run_id, place)
     return StreamingResponse(
         while_welcome(request, opened, stream.lines()), media_type="text/event-stream", headers=HEADERS
     )

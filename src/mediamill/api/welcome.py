@@ -2,7 +2,7 @@
 again whether they still may.
 
 A token that is revoked or expires, a session that is closed, a user who is disabled or loses a scope, a worker's key:
-each ends the streams that it opened. Asked of the database when something is sent, and a keep-alive is, every 30 s.
+each ends the streams that it opened. Asked of the database when something is sent, and a keep-alive is.
 """
 
 from __future__ import annotations

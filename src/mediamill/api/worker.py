@@ -26,6 +26,7 @@ from mediamill.api.welcome import remember
 from mediamill.db.connection import ASK_AGAIN, LOST, Connection
 from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
+from mediamill.engine.recovery.stalled import fail_or_release
 from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
@@ -133,11 +134,15 @@ class Completion(ClaimIn):
 
 
 class Failed(ClaimIn):
-    """A failed attempt. `counts`: without it, what the work needs was not there, and the attempt was none."""
+    """A failed attempt. `counts`: without it, what the work needs was not there, and the attempt was none.
+
+    `stalled`: it made no progress and was stopped; the claim is released.
+    """
 
     error: str = Field(min_length=1, max_length=100_000)
     permanent: bool = False
     counts: bool = True
+    stalled: bool = False
     traceback: str | None = Field(default=None, max_length=1_000_000)
     notice: str | None = Field(default=None, max_length=10_000)
 
@@ -287,7 +292,8 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
 async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
     """Another try, or the dead letter."""
     family = GiveUpError if given.permanent else RetryLaterError if given.counts else NotNowError
-    failure = replace(failure_of(family(given.error), given.traceback), notice=given.notice)
+    failure = failure_of(family(given.error), given.traceback)
+    failure = replace(failure, notice=given.notice, stalled=given.stalled)
     fate = await _fail(deps, worker_id, given, failure)
     return {"job_id": given.job_id, "outcome": "failed", "dead": fate is settle.Fate.DEAD}
 
@@ -296,7 +302,7 @@ async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -
     async with deps.database.connection() as connection:
         found = await holds(connection, worker_id, [claim])
     for pool, (job, *_) in found.items():
-        fate = await settle.fail_in_any_case(deps.database, deps.engine, job, failure, pool)
+        fate = await fail_or_release(deps.database, deps.engine, job, failure, pool)
         if fate is settle.Fate.DEAD:
             await _end_input(deps, job, keep=True)
         if fate:

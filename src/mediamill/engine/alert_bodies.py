@@ -10,6 +10,7 @@ _TITLES = {
     "test": "A test: alerts arrive here",
     "stale_job_recovered": "Stale jobs recovered",
     "job_max_retries_exceeded": "A job used up its attempts",
+    "job_failed": "A job failed for good",
     "job_failed_pattern": "The same thing fails again and again",
     "worker_startup": "A worker started",
     "worker_shutdown": "A worker stopped",
@@ -37,7 +38,7 @@ def alert_body(url: str, type_: str, at: datetime, data: dict[str, Any]) -> dict
 
 
 def _slack_body(type_: str, at: datetime, data: dict[str, Any]) -> dict[str, Any]:
-    title = _title(type_)
+    title = _title(type_, data)
     fields = [
         {"type": "mrkdwn", "text": f"*{_slack_text(name)}*\n{_slack_text(value)}"}
         for name, value in _facts(data)
@@ -54,7 +55,7 @@ def _slack_body(type_: str, at: datetime, data: dict[str, Any]) -> dict[str, Any
 
 def _discord_body(type_: str, at: datetime, data: dict[str, Any]) -> dict[str, Any]:
     embed = {
-        "title": _title(type_),
+        "title": _title(type_, data),
         "color": _COLOURS.get(type_, _RED),
         "timestamp": at.isoformat(),
         "footer": {"text": type_},
@@ -64,13 +65,15 @@ def _discord_body(type_: str, at: datetime, data: dict[str, Any]) -> dict[str, A
     return {"username": "mediamill", "embeds": [embed], "allowed_mentions": {"parse": []}}
 
 
-def _title(type_: str) -> str:
-    return _TITLES.get(type_, type_)
+def _title(type_: str, data: dict[str, Any]) -> str:
+    """`and_more`: others of its type, which were not sent by themselves."""
+    title = _TITLES.get(type_, type_)
+    return f"{title}, and {data['and_more']} more" if data.get("and_more") else title
 
 
 def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Name and value of what is known, within what both services take."""
-    known = [(name, value) for name, value in data.items() if value is not None]
+    known = [(name, value) for name, value in data.items() if value is not None and name != "and_more"]
     return [(name[:100].replace("_", " "), _value(value)) for name, value in known[:_FIELDS]]
 
 

@@ -64,6 +64,7 @@ class JobKind:
     `on_progress`: told of the parts of a progress report, in the transaction that saves it.
     `on_requeued`: asked before dead jobs go back to the queue; the ids of those whose subjects take them back. The
     others stay where they are, and `requeue_fix` says what to do instead.
+    `counted_by`: from the payload, whose failures these are, if every retry has another subject (job_failed_pattern).
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
     `release_counts`: a worker that dies uses up an attempt; else such releases have a limit of their own.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
@@ -78,6 +79,7 @@ class JobKind:
     on_released: Hook | None = None
     on_progress: ProgressHook | None = None
     on_requeued: RequeueHook | None = None
+    counted_by: Callable[[Mapping[str, Any]], str | None] | None = None
     requeue_fix: str | None = None
     deliver: Hook | None = None
     reaped: bool = False

@@ -13,10 +13,11 @@ from mediamill.errors import GiveUpError, NotNowError
 
 SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
+ABANDONED = "abandoned"
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
 STALE_REQUEUED = "stale_processing_requeued"
 DEAD_REASONS = (
-    "abandoned",
+    ABANDONED,
     "delivery_failed",
     "hook_failed",
     MAX_ATTEMPTS_EXHAUSTED,
@@ -192,6 +193,7 @@ class Failure:
     """Why an attempt failed. `notice`: what the one who sent the work is told, if there is more to say than sorry.
 
     `counts`: without it, what the work needs was not there, and the attempt was none.
+    `stalled`: it made no progress and was stopped; its claim is released.
     """
 
     error: str
@@ -199,6 +201,7 @@ class Failure:
     traceback: str | None = None
     notice: str | None = None
     counts: bool = True
+    stalled: bool = False
 
     def __post_init__(self) -> None:
         """Bytes that the database refuses must not keep a failure from being written down."""

@@ -37,7 +37,10 @@ class PoolInvalidError(InvalidError):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool. `matches` lists mime types and job kinds; empty makes it the catch-all."""
+    """One pool. `matches` lists mime types and job kinds; empty makes it the catch-all.
+
+    `no_progress_seconds`: an attempt that reports nothing for this long is stopped and its job released; 0: no limit.
+    """
 
     name: str
     matches: tuple[str, ...] = ()
@@ -47,6 +50,7 @@ class Pool:
     max_attempts: int = 3
     lease_seconds: float = 300
     stale_seconds: float = 900
+    no_progress_seconds: float = 0
     retry: bool = True
     backoff_seconds: float = 2
     backoff_limit_seconds: float = 300
@@ -67,6 +71,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "max_attempts": (int,),
     "lease_seconds": (int, float),
     "stale_seconds": (int, float),
+    "no_progress_seconds": (int, float),
     "retry": (bool,),
     "backoff_seconds": (int, float),
     "backoff_limit_seconds": (int, float),
@@ -80,6 +85,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_attempts": (1, 1_000),
     "lease_seconds": (1, 7 * 86_400),
     "stale_seconds": (0, 30 * 86_400),
+    "no_progress_seconds": (0, 7 * 86_400),
     "backoff_seconds": (0, 86_400),
     "backoff_limit_seconds": (0, 7 * 86_400),
     "memory_bytes": (64 * 1024 * 1024, 1 << 50),

@@ -26,7 +26,7 @@ class Engine:
     alerts_on: bool = False
     alert_rate_limit_seconds: float = 300
     alert_worker_events: bool = False
-    alert_pattern_failures: int = 3
+    alert_pattern_failures: int = 4
     flight_dumps: int = 50
     flight_dumps_keep_days: float = 30
 

@@ -14,7 +14,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import ASK_AGAIN, Connection, Database
 from mediamill.engine import store
-from mediamill.engine.alerts import alert_of_failure
+from mediamill.engine.alerts import alert_of_deaths, note_failures
 from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import (
@@ -165,7 +165,6 @@ async def fail_job(
     if failure.permanent or exhausted or not pool.retry:
         reason = "permanent" if failure.permanent else MAX_ATTEMPTS_EXHAUSTED if exhausted else "no_retry"
         await bury_jobs(connection, engine, [row], reason, failure)
-        await alert_of_failure(connection, engine, row, exhausted=reason == MAX_ATTEMPTS_EXHAUSTED, dead=True)
         return Fate.DEAD
     await tally(connection, Outcome.FAILED, rows)
     wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
@@ -173,7 +172,7 @@ async def fail_job(
         connection, id=job.id, wait_seconds=wait, error=failure.short, given_back=0
     )
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
-    await alert_of_failure(connection, engine, row, exhausted=False, dead=False)
+    await note_failures(connection, engine, rows)
     tell(
         log,
         "job_retry",
@@ -248,6 +247,7 @@ async def bury_jobs(
             for row in rows
         ],
     )
+    await alert_of_deaths(connection, engine, rows, reason, error)
     for row in rows:
         tell(log, "job_dead", **_who(row), why=reason, reason=error or row["error"] or "")
 

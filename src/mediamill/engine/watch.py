@@ -72,7 +72,9 @@ async def throughput(connection: Connection, minutes: int = 60) -> list[dict[str
 async def counters(connection: Connection) -> dict[str, int]:
     """Stale jobs recovered, retries exhausted, failures in all."""
     found = {row["name"]: row["value"] for row in await store.recovery.list_counters.rows(connection)}
-    return {name: found.get(name, 0) for name in ("stale_recovered", "retries_exhausted", "failures")}
+    return {
+        name: found.get(name, 0) for name in ("stale_recovered", "stalled", "retries_exhausted", "failures")
+    }
 
 
 async def overview(connection: Connection) -> dict[str, Any]:

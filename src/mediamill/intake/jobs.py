@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,12 +44,21 @@ def intake_kinds(settings: Settings) -> tuple[JobKind, ...]:
             on_failed=give_up,
             on_released=release,
             on_requeued=take_back,
+            counted_by=content_of,
             requeue_fix="`mediamill intake reprocess FILE` tries a failed file again",
             local=True,
             description="Reads a file of a project: its text, pictures of its pages, and the fields that the project "
             "asks for, each with how sure it is and where it stands.",
         ),
     )
+
+
+def content_of(payload: Mapping[str, Any]) -> str | None:
+    """What stays the same when a failed file is tried again, which makes another analysis."""
+    match payload:
+        case {"file": {"stored": str(name)}}:
+            return name
+    return None
 
 
 async def begin(connection: Connection, jobs: Sequence[Moved]) -> None:

@@ -36,8 +36,14 @@ NUMBERS = (
     Field("memory_bytes", "Memory", "Most that the process of one attempt may take.", "bytes"),
     Field("backoff_seconds", "First back-off", "Wait after the first failure; doubled each time.", "seconds"),
     Field("backoff_limit_seconds", "Longest back-off", "The wait grows no further than this.", "seconds"),
-    Field("lease_seconds", "Lease", "A claim holds so long without a sign of progress.", "seconds"),
+    Field("lease_seconds", "Lease", "A claim holds for this long without a sign of life.", "seconds"),
     Field("stale_seconds", "Stale after", "Past its lease by so much, a claim is taken back.", "seconds"),
+    Field(
+        "no_progress_seconds",
+        "No-progress limit",
+        "An attempt that reports nothing for this long is stopped and resumed. 0: no limit.",
+        "seconds",
+    ),
     Field("forget_after_seconds", "Give up after", "A job that nobody moves for so long is dead.", "seconds"),
 )
 SWITCHES = (

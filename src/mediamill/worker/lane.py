@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +31,7 @@ from mediamill.logs import at_work, tell
 from mediamill.worker.away import AWAY
 from mediamill.worker.failures import WrongPoolError, timeout_text
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, MOST_UNSETTLED, Pace
-from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
+from mediamill.worker.run import LaneRun, NoProgressError, Runner, Slot, TimeLimitError
 from mediamill.worker.settling import Settler
 from mediamill.worker.source import Source
 
@@ -296,7 +297,8 @@ class Lane:
         if slot.claim_lost:
             self._abandon(job)
         elif slot.failure is not None:
-            self.settler.add((job, failure_of(slot.failure)))
+            stalled = isinstance(slot.failure, NoProgressError)
+            self.settler.add((job, replace(failure_of(slot.failure), stalled=stalled)))
         else:
             text = timeout_text(job.kind, self.pool.timeout_seconds)
             self.settler.add((job, failure_of(TimeLimitError(text))))
@@ -356,6 +358,8 @@ class Lane:
     async def _watch_forever(self) -> None:
         """Jobs in this process have no child to kill: their slot is interrupted at the time limit.
 
+        Any job is stopped when it has made no progress for as long as its pool allows.
+
         And when long jobs come after many short ones, what was claimed ahead for the slots must not wait for them.
         """
         while True:
@@ -364,9 +368,19 @@ class Lane:
             for slot in self._slots:
                 if slot.job is not None and slot.deadline <= now:
                     slot.stop()
+                elif slot.is_stalled(self.pool.no_progress_seconds):
+                    self._stop_stalled(slot)
             if self._buffer and (self.paused or now - self._begun_at > IDLE_AHEAD_SECONDS):
                 self._pace.stall(self.settler.ended)
                 await self._give_back_buffer()
+
+    def _stop_stalled(self, slot: Slot) -> None:
+        """Its child is killed with it; the job resumes from its checkpoints, here or elsewhere."""
+        job, seconds = slot.job, self.pool.no_progress_seconds
+        if job is not None and not slot.stopped:
+            about: dict[str, Any] = {"job_id": job.id, "kind": job.kind, "owner": job.owner, "pool": job.pool}
+            tell(log, "job_stalled", **about, seconds=seconds)
+            slot.stop(failure=NoProgressError(f"no progress for {seconds:g} s, stopped"))
 
     async def _tell_depth_forever(self) -> None:
         while True:

@@ -110,6 +110,7 @@ class RemoteSource:
             "traceback": failure.traceback and failure.traceback[-TRACEBACK_CHARACTERS:],
             "notice": failure.notice and failure.notice[:NOTICE_CHARACTERS],
             **({} if failure.counts else {"counts": False}),
+            **({"stalled": True} if failure.stalled else {}),
         }
         try:
             with traces.span("settle", kind="client", parent=job.trace, outcome="failed"):

@@ -38,6 +38,7 @@ class Reporter:
 
     def put(self, report: Report) -> None:
         """Called for each report, from the event loop."""
+        self._run.slot.note_progress()
         told = {
             "step": report.step,
             "percent": report.percent,
@@ -84,6 +85,7 @@ class FileKeeper:
 
     def put(self, kept: KeptFile, take: Take) -> None:
         """Called for each file, from the event loop. `take` moves files out of the child's reach."""
+        self._run.slot.note_progress()
         self._waiting.append((kept, take))
         if self._error is None and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._take_all())

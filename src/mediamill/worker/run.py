@@ -47,22 +47,41 @@ class TimeLimitError(RetryLaterError):
     notice = TIMED_OUT_NOTICE
 
 
+class NoProgressError(RetryLaterError):
+    """The job reported nothing for longer than its pool allows."""
+
+    code = "no_progress"
+
+
 class Slot:
     """Where one job runs at a time."""
 
-    __slots__ = ("claim_lost", "deadline", "failure", "job", "leaving", "stopped", "task")
+    __slots__ = ("claim_lost", "deadline", "failure", "job", "leaving", "progress_at", "stopped", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.job: ClaimedJob | None = None
-        self.deadline = math.inf
+        self.deadline = self.progress_at = math.inf
         self.leaving = self.stopped = self.claim_lost = False
         self.failure: Exception | None = None
 
     def begin(self, job: ClaimedJob, deadline: float) -> None:
         """Take a job."""
         self.job, self.deadline, self.stopped, self.claim_lost = job, deadline, False, False
-        self.failure = None
+        self.failure, self.progress_at = None, math.inf
+
+    def watch_progress(self, on: bool = True) -> None:
+        """From now on the job must make progress, or (off) no longer: what it made is being handed over."""
+        self.progress_at = time.monotonic() if on else math.inf
+
+    def note_progress(self) -> None:
+        """The job reported something."""
+        if self.progress_at < math.inf:
+            self.progress_at = time.monotonic()
+
+    def is_stalled(self, limit_seconds: float) -> bool:
+        """Has the job made no progress for so long? 0: no limit."""
+        return self.job is not None and 0 < limit_seconds <= time.monotonic() - self.progress_at
 
     def stop(self, *, claim_lost: bool = False, failure: Exception | None = None) -> None:
         """Interrupt the job, not the slot. Without a failure its time is over."""
@@ -110,6 +129,7 @@ class LaneRun:
         self, step: str | None = None, percent: float | None = None, parts: Any = None, checkpoint: Any = None
     ) -> None:
         """Save progress and extend the lease; ClaimLostError when the job is somebody else's."""
+        self.slot.note_progress()
         await self._lane.report(self.job, step=step, percent=percent, parts=parts, checkpoint=checkpoint)
 
 
@@ -144,6 +164,7 @@ class Runner:
         """The result, or the failure as an exception."""
         kind = self._engine.kinds.get_or_retry(run.job.kind)
         if kind.handler is not None:
+            run.slot.watch_progress()
             return await kind.handler(run)
         spent: list[Spent] = []
         with traces.span("fetch input"):
@@ -153,9 +174,11 @@ class Runner:
         made: dict[str, Any] = {}
 
         async def keep(folder: Path, output: ProcessorOutput) -> None:
+            run.slot.watch_progress(False)
             await keeper.finish()
             made.update(await run.source.keep_derivatives(run.job, folder, output.files))
 
+        run.slot.watch_progress()
         try:
             output = await sandbox.run(given, reporter.put, keep, keeper.put)
         except ProcessorFailedError as error:

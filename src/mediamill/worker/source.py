@@ -16,6 +16,7 @@ from mediamill.engine import lease, settle
 from mediamill.engine.claim import Claimer, claim_with_chores, connect_for_claims, connect_for_finishes
 from mediamill.engine.model import ClaimedJob, Failure
 from mediamill.engine.pools import Pool
+from mediamill.engine.recovery.stalled import fail_or_release
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
@@ -117,7 +118,7 @@ class LocalSource:
     async def fail(self, job: ClaimedJob, failure: Failure, pool: Pool) -> Fate:
         """See Source."""
         with traces.span("settle", parent=job.trace, outcome="failed"):
-            return await settle.fail_in_any_case(self._database, self._engine, job, failure, pool)
+            return await fail_or_release(self._database, self._engine, job, failure, pool)
 
     async def reroute(self, elsewhere: Elsewhere) -> bool:
         """See Source."""

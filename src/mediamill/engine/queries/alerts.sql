@@ -1,16 +1,38 @@
 -- Alerts: an outbox with a rate limit per type.
 
 -- name: raise_alert
--- The limit row is the lock: of two alerts of one type at once, the second sees the time of the first.
+-- The limit row is the lock: of two alerts of one type at once, the second sees the time of the first. What is not sent is
+-- counted, and the next one that is sent says how many others it stands for.
 with allowed as (
-    insert into alert_limits as l (type, last_at) values (:type, now())
+    insert into alert_limits as l (type, last_at, summed_up) values (:type, now(), :more)
     on conflict (type) do update
         set last_at = case when l.last_at <= now() - make_interval(secs => :rate_limit_seconds) then now() else l.last_at end,
-            suppressed = case when l.last_at <= now() - make_interval(secs => :rate_limit_seconds) then 0 else l.suppressed + 1 end
-    returning suppressed
+            suppressed = case
+                when l.last_at <= now() - make_interval(secs => :rate_limit_seconds) then 0
+                else l.suppressed + 1 + excluded.summed_up
+            end,
+            summed_up = l.suppressed + excluded.summed_up
+    returning suppressed, summed_up
 )
-insert into alerts (type, data) select :type, :data::jsonb from allowed where suppressed = 0
+insert into alerts (type, data)
+select :type, :data::jsonb || case when summed_up > 0 then jsonb_build_object('and_more', summed_up) else '{}' end
+from allowed where suppressed = 0
 returning id, pg_notify('mediamill_alerts', '');
+
+-- name: note_failures
+-- In one order by all: no deadlock of two sweeps. Not in the dead letter, which forgets a job that is tried again.
+insert into subject_failures as s (kind, subject, failures)
+select kind, subject, count(*) from unnest(:kinds::text[], :subjects::text[]) as f (kind, subject)
+group by 1, 2 order by 1, 2
+on conflict (kind, subject) do update set failures = s.failures + excluded.failures, failed_at = now()
+returning kind, subject, failures;
+
+-- name: forget_failures
+-- Of subjects that have not failed for a year.
+delete from subject_failures where (kind, subject) in (
+    select kind, subject from subject_failures where failed_at < now() - interval '1 year'
+    limit :batch for update skip locked
+);
 
 -- name: take_waiting
 -- Taken by pushing its next try forward: no lock is held while the webhook is called, two senders never send

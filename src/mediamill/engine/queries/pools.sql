@@ -6,20 +6,23 @@ lock table pools in share row exclusive mode;
 
 -- name: list_pools
 select name, matches, processor, concurrency, timeout_seconds, max_attempts, lease_seconds, stale_seconds, retry,
-    backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds
+    backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds, no_progress_seconds
 from pools order by matches = '{}', name;
 
 -- name: put_pool!
 insert into pools (name, matches, processor, concurrency, timeout_seconds, max_attempts, lease_seconds, stale_seconds,
-    retry, backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds)
+    retry, backoff_seconds, backoff_limit_seconds, memory_bytes, gpu, forget_after_seconds,
+    no_progress_seconds)
 values (:name, :matches::text[], :processor, :concurrency, :timeout_seconds, :max_attempts, :lease_seconds,
-    :stale_seconds, :retry, :backoff_seconds, :backoff_limit_seconds, :memory_bytes, :gpu, :forget_after_seconds)
+    :stale_seconds, :retry, :backoff_seconds, :backoff_limit_seconds, :memory_bytes, :gpu, :forget_after_seconds,
+    :no_progress_seconds)
 on conflict (name) do update set matches = excluded.matches, processor = excluded.processor,
     concurrency = excluded.concurrency, timeout_seconds = excluded.timeout_seconds,
     max_attempts = excluded.max_attempts, lease_seconds = excluded.lease_seconds,
     stale_seconds = excluded.stale_seconds, retry = excluded.retry, backoff_seconds = excluded.backoff_seconds,
     backoff_limit_seconds = excluded.backoff_limit_seconds, memory_bytes = excluded.memory_bytes,
-    gpu = excluded.gpu, forget_after_seconds = excluded.forget_after_seconds, updated_at = now();
+    gpu = excluded.gpu, forget_after_seconds = excluded.forget_after_seconds,
+    no_progress_seconds = excluded.no_progress_seconds, updated_at = now();
 
 -- name: drop_pools!
 delete from pools where name = any (:names::text[]);

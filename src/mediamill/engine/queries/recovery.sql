@@ -70,12 +70,12 @@ returning id, name, state;
 
 -- name: mark_silent
 -- Offline by silence, in one conditional update: a heartbeat in between makes the condition false when the row
--- is looked at again under its lock. A worker never heard is judged by its registration.
+-- is looked at again under its lock. A worker never heard is judged by its registration. A local one too: its session shows
+-- that its process exists, not that it works.
 update workers
 set state = 'offline', current_job_id = null
 where state not in ('offline', 'disabled')
     and coalesce(heartbeat_at, registered_at) < now() - make_interval(secs => :offline_after_seconds)
-    and (type = 'remote' or session_lost_at is not null)
     and not exists (
         select from counters where name = 'server_started_at'
             and to_timestamp(value / 1000000.0) > now() - make_interval(secs => :startup_grace_seconds))

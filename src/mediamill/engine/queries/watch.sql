@@ -151,9 +151,6 @@ order by id limit :amount;
 -- name: last_event
 select coalesce(max(id), 0) from events;
 
--- name: failures_of_subject
-select coalesce(sum(attempts), 0)::bigint from dead_jobs where kind = :kind and subject_id = :subject_id;
-
 -- name: oldest_transaction
 -- A transaction held open keeps dead rows from being cleaned up and slows every claim.
 select pid, application_name, extract(epoch from now() - xact_start)::float8 as seconds, left(query, 200) as query

@@ -8,7 +8,6 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.engine import store
-from mediamill.engine.alerts import alert_of_failure
 from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED
 from mediamill.engine.recovery.release import BATCH, move_jobs
 from mediamill.engine.rules import Engine
@@ -23,5 +22,3 @@ async def fail_exhausted(connection: Connection, engine: Engine) -> int:
 
 async def _bury(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
     await bury_jobs(connection, engine, rows, MAX_ATTEMPTS_EXHAUSTED)
-    for row in rows:
-        await alert_of_failure(connection, engine, row, exhausted=True, dead=True)

@@ -9,6 +9,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.flight_dumps import forget_dumps
+from mediamill.engine.model import ABANDONED
 from mediamill.engine.recovery.release import BATCH, move_jobs
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
@@ -36,7 +37,7 @@ async def bury_forgotten(connection: Connection, engine: Engine) -> int:
 
 
 async def _bury(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
-    await bury_jobs(connection, engine, rows, "abandoned")
+    await bury_jobs(connection, engine, rows, ABANDONED)
 
 
 async def forget_old(connection: Connection, engine: Engine) -> int:
@@ -48,6 +49,7 @@ async def forget_old(connection: Connection, engine: Engine) -> int:
     await store.recovery.forget_throughput.run(connection)
     await store.recovery.forget_workers.run(connection)
     await store.alerts.forget_sent.run(connection)
+    count += await store.alerts.forget_failures.run(connection, batch=FORGET_BATCH)
     await forget_dumps(connection, most=engine.flight_dumps, keep_days=engine.flight_dumps_keep_days)
     return count
 

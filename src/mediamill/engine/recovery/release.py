@@ -6,12 +6,13 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from asyncpg import Record
 
 from mediamill.db.connection import ASK_AGAIN, Connection
 from mediamill.engine import store
-from mediamill.engine.alerts import alert_of_failure, raise_alert
+from mediamill.engine.alerts import raise_alert
 from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
 from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, Failure, failure_of
@@ -51,21 +52,24 @@ async def move_jobs(connection: Connection, engine: Engine, rows: Sequence[Recor
     return len(rows)
 
 
-async def release_claims(connection: Connection, engine: Engine, rows: Sequence[Record]) -> int:
-    """Rows under lock, together with their subjects. How many."""
-    return await move_jobs(connection, engine, rows, _release)
+async def release_claims(
+    connection: Connection, engine: Engine, rows: Sequence[Record], failure: Failure | None = None
+) -> int:
+    """Rows under lock, together with their subjects. How many. `failure`: if there is more to say than stale."""
+    return await move_jobs(connection, engine, rows, partial(_release, failure=failure))
 
 
-async def _release(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
+async def _release(
+    connection: Connection, engine: Engine, rows: Sequence[Record], failure: Failure | None
+) -> None:
+    error = failure.short if failure else STALE_REQUEUED
     counted = [row for row in rows if engine.kinds.find(row["kind"]).release_counts]
     uncounted = [row for row in rows if row not in counted]
     used_up = [row for row in counted if row["attempts"] >= row["max_attempts"]]
     killers = [row for row in uncounted if row["releases"] + 1 >= engine.max_releases]
-    await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED)
-    died = Failure(f"its worker died {engine.max_releases} times", permanent=False)
+    await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED, failure)
+    died = failure or Failure(f"its worker died {engine.max_releases} times", permanent=False)
     await bury_jobs(connection, engine, killers, MAX_ATTEMPTS_EXHAUSTED, died)
-    for row in (*used_up, *killers):
-        await alert_of_failure(connection, engine, row, exhausted=True, dead=True)
     again = [row for row in rows if row not in used_up and row not in killers]
     if again:
         await tally(connection, Outcome.RELEASED, again)
@@ -73,9 +77,9 @@ async def _release(connection: Connection, engine: Engine, rows: Sequence[Record
             connection,
             ids=[row["id"] for row in again],
             uncounted=[row["id"] for row in uncounted],
-            error=STALE_REQUEUED,
+            error=error,
         )
-        moved = [store.moved(row, reason=STALE_REQUEUED, error=STALE_REQUEUED) for row in again]
+        moved = [store.moved(row, reason=STALE_REQUEUED, error=error) for row in again]
         await call_hooks(connection, engine.kinds, "on_released", moved)
         await store.recovery.count.run(connection, name="stale_recovered", amount=len(again))
         facts = {"jobs": [row["id"] for row in again], "worker": again[0]["worker_name"]}

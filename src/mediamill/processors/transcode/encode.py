@@ -85,6 +85,8 @@ class Walk:
             raise MediaTooLargeError(f"the video has more than {MOST_SEGMENTS} segments")
         self._at = segment
         self._wanted = [one.quality.wants(segment) for one in self._encoders]
+        if not any(self._wanted):
+            self._tell_segment()  # on the way to the first missing segment: this is progress, too
         for encoder, is_wanted in zip(self._encoders, self._wanted, strict=True):
             if is_wanted:
                 encoder.begin(segment)
