@@ -13,6 +13,8 @@ from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
 from mediamill.errors import NotFoundError
 
+MOST_SKEW_SECONDS = 86_400  # a sender's clock may be ahead of ours
+
 
 class UnknownConversationError(NotFoundError):
     """There is no such conversation."""
@@ -74,12 +76,13 @@ async def list_messages(
 def in_true_order(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """By the time of sending, then by id: media get their id only when they are downloaded.
 
-    A time in the future counts as that of the arrival; a message without a time stays behind all that came before it.
+    A message without a time, or with one that cannot be, stays behind all that came before it.
     """
     latest, placed = 0.0, []
     for message in sorted(messages, key=lambda each: int(each["id"])):
-        sent_at = message["originating_time"] or latest
-        at = min(sent_at, message["accepted_time"].timestamp())
+        at = message["originating_time"] or latest
+        if at > message["accepted_time"].timestamp() + MOST_SKEW_SECONDS:
+            at = latest
         latest = max(latest, at)
         placed.append((at, message["id"], message))
     return [message for _, _, message in sorted(placed, key=lambda each: each[:2])]
