@@ -212,6 +212,11 @@ class Failure:
             object.__setattr__(self, "notice", _storable(self.notice))
 
     @property
+    def refuses_file(self) -> bool:
+        """Is it the file that cannot be used, which no other try would change? Its sender is told so."""
+        return self.permanent and self.notice is not None
+
+    @property
     def short(self) -> str:
         """The part that is kept beside the job."""
         return self.error[:SHORT_ERROR_CHARACTERS]
