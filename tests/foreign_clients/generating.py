@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ def foreign_python() -> Path:
     return Path((TOOLS / "clients").read_text().strip())
 
 
-async def run(*words: object, given: str = "", where: Path = HERE) -> str:
+async def run(
+    *words: object, given: str = "", where: Path = HERE, variables: Mapping[str, str] | None = None
+) -> str:
     """What a program prints; its failure is the test's."""
     process = await asyncio.create_subprocess_exec(
         *map(str, words),
@@ -43,7 +46,7 @@ async def run(*words: object, given: str = "", where: Path = HERE) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=where,
-        env={"PATH": os.environ["PATH"], "HOME": str(where)},
+        env={"PATH": os.environ["PATH"], "HOME": str(where), **(variables or {})},
     )
     try:
         out, err = await process.communicate(given.encode())
