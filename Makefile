@@ -39,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 4
 SHARED := -n $(WORKERS) --dist worksteal --durations=25 --durations-min=10
 TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/.stamp-pi .tools/browser .tools/redis \
-	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies
+	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies .tools/clients
 
 .PHONY: help up samples docs screenshots setup test test-quick check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load bench-driver bench-outside bench-suite chaos-machines mutants spec spec-json spec-record lock clean
 
@@ -179,8 +179,8 @@ clean: ## removes what the targets made, except ./data
 	@$(PYTHON) scripts/fetch_js.py >&2
 	@touch $@
 
-.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
-	@echo "fetching the packages of the WhatsApp bridge and of the tests' identity provider" >&2
+.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json tests/foreign_clients/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
+	@echo "fetching the packages of the WhatsApp bridge, of the tests' identity provider and of foreign clients" >&2
 	@$(BIN)/python scripts/setup_bridge.py >&2
 	@touch $@
 
@@ -197,6 +197,9 @@ clean: ## removes what the targets made, except ./data
 
 .tools/s3: scripts/setup_s3.sh requirements/s3.txt
 	@scripts/setup_s3.sh >&2
+
+.tools/clients: scripts/setup_clients.sh requirements/clients.txt | .venv/.made-in
+	@scripts/setup_clients.sh >&2
 
 .tools/postgres16: scripts/setup_postgres16.sh requirements/postgres16.txt
 	@scripts/setup_postgres16.sh >&2

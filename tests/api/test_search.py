@@ -82,6 +82,20 @@ async def test_words_alone_find_and_it_is_said_that_they_were_alone(served: Serv
     assert found["meaning"] == found["look"] == "not available: this server has no models"
 
 
+@pytest.mark.spec("L20")
+async def test_without_pgvector_it_is_said_that_only_words_find(served: Served, ground: Ground) -> None:
+    await ground.value("alter table search_vectors alter column v type real[]")
+    served.app.state.query_vectors = Eyes(meaning=2, look=2)
+    found = await find(served, q="dogs", mode="meaning")
+    assert [(hit["title"], hit["why"]) for hit in found["hits"]] == [("dog.jpg", ["words"])]
+    assert found["meaning"] == "not available: pgvector is not used yet"
+    asset = found["hits"][0]["id"]
+    refused = await find(served, 503, like=f"asset:{asset}")
+    assert (refused["code"], refused["fix"]) == ("no_pgvector", "the next start of mediamill uses it")
+    health = (await served.client.get("/api/health")).json()
+    assert health["database"]["search"]["state"] == "next_start"
+
+
 @pytest.mark.spec("L12")
 async def test_the_best_scene_of_a_video_is_found_with_its_time(served: Served, ground: Ground) -> None:
     (hit,) = (await find(served, q="cat"))["hits"]

@@ -18,6 +18,7 @@ from mediamill.cli.findings import find_unknown_variables
 from mediamill.db.connection import Database
 from mediamill.settings import Settings
 from tests.cli.conftest import Mediamill, Said
+from tests.plain_database import plain_database
 from tests.ports import free_port
 
 
@@ -32,7 +33,7 @@ async def test_a_good_configuration_has_no_faults(mediamill: Mediamill) -> None:
     said = await mediamill("check", "--json")
     assert _faults(said) == {}
     about = [each["about"] for each in said.json["findings"]]
-    assert about == ["settings", "data folder", "database", "schema", "pools", "server", "models"]
+    assert about == ["settings", "data folder", "database", "schema", "search", "pools", "server", "models"]
     assert "all is well" in (await mediamill("check")).out
 
 
@@ -97,6 +98,26 @@ async def test_a_database_without_a_schema_is_no_fault_and_gets_none_by_looking(
     assert "the first start makes it" in said.out
     async with database.connection() as connection:
         assert await connection.fetchval("select to_regclass('alembic_version')") is None
+
+
+@pytest.mark.spec("L20")
+async def test_a_database_without_pgvector_is_no_fault_and_what_to_run_is_named(
+    mediamill: Mediamill, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with plain_database(server_url) as plain:
+        monkeypatch.setenv("MEDIAMILL_DATABASE_URL", plain.url)
+        for step in ("the database server has no pgvector", "pgvector is installed, but not created"):
+            said = await mediamill("check", "--json")
+            assert _faults(said) == {}
+            (search,) = (each for each in said.json["findings"] if each["about"] == "search")
+            assert search["status"] == "note"
+            assert step in search["message"]
+            assert (
+                "a superuser run this in the database of mediamill, once: create extension vector;"
+                in search["fix"]
+            )
+            assert step in (await mediamill("doctor")).out
+            await plain.install_pgvector()
 
 
 async def test_a_data_folder_that_is_not_there_yet_is_not_made_by_looking(

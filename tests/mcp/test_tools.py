@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from PIL import Image
 
 from mediamill.db.connection import Database
+from mediamill.errors import UnavailableError
 from mediamill.libraries.model import output_folder
+from mediamill.mcp.tools import told_error
 from mediamill.search.entries import Entry, put_entries
 from tests.conversations.conftest import Ground as Chats
 from tests.conversations.conftest import ground as chats
@@ -140,8 +143,16 @@ async def test_a_video_is_described_with_what_is_said_in_it(client: Client, data
         assert (told["title"], told["text"]) == ("My film", "[0:00] hello\n[1:15] the lighthouse")
     assert (await client.refused("fetch", reference=hit["reference"]))["code"] == "no_picture"
     async with database.connection() as connection:
+        await connection.execute("""insert into video_qualities (video_id, quality, state)
+            select id, unnest('{1080p,720p,480p}'::text[]), unnest('{skipped,completed,failed}'::text[]) from videos""")
+    assert (await client.told("describe", reference="video:my-film"))["qualities"] == ["720p"]
+    async with database.connection() as connection:
         await connection.execute("update videos set deleted_at = now()")
-    assert (await client.refused("describe", reference="video:my-film"))["code"] == "unknown_video"
+    refused = await client.refused("describe", reference="video:my-film")
+    assert (refused["code"], refused["fix"]) == (
+        "unknown_video",
+        'find it with the tool search: {"sources": ["video"]}',
+    )
 
 
 async def test_media_of_a_chat_are_described_by_what_became_of_them(client: Client, chats: Chats) -> None:
@@ -167,3 +178,11 @@ async def test_a_long_text_is_read_page_by_page(client: Client, database: Databa
         read, offset = read + told["text"], told["next_offset"]
     assert read == text.strip()
     assert told["text_characters"] == len(read)
+
+
+@pytest.mark.parametrize(
+    "fix", ["mediamill models fetch", "MEDIAMILL_OPENAI_URL sets it", "`mediamill up` runs it"]
+)
+def test_what_only_people_can_do_is_said_to_be_for_them(fix: str) -> None:
+    (content,) = told_error(UnavailableError("it is not there", fix=fix))["content"]
+    assert json.loads(content["text"])["error"]["fix"] == f"ask the person who runs this mediamill: {fix}"

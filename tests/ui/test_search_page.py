@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Route, expect
 
 from tests.api.serving import Served
 from tests.conftest import wait_until
-from tests.ui.browser import watch_console
+from tests.ui.browser import shoot, watch_console
 from tests.ui.picturing import XSS, picture_library
 from tests.ui.searching import TITLE, teach, tell
 
@@ -102,6 +102,21 @@ async def test_meaning_and_look_come_after_words_and_more_like_this_finds_its_li
     await page.get_by_role("link", name="this one").click()
     await expect(page.locator("#alike .cell")).to_have_count(5)
     assert complaints == []
+
+
+@pytest.mark.spec("L20")
+async def test_without_pgvector_the_page_says_that_only_words_find(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    made = await picture_library(served, tmp_path / "photos", pictures=3)
+    await teach(served, made)
+    await served.run("alter table search_vectors alter column v type real[]")
+    page = await browser.new_page(viewport={"width": 1280, "height": 900})
+    await page.goto(f"{served.url}/search?q=market")
+    await expect(page.locator(".hit")).not_to_have_count(0)
+    await expect(page.locator(".notice")).to_contain_text("Search is by words only")
+    assert "Looking by meaning" not in (await served.client.get("/search", params={"q": "market"})).text
+    await shoot(page, "search-words-only")
 
 
 async def test_filters_narrow_it_and_nothing_found_comes_with_advice(

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from mediamill.api.deps import Id, Wired
-from mediamill.api.file_answer import answer_file
+from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.api.library_shapes import AssetOut
-from mediamill.api.video_files import OTHER, SENT, YEAR_SECONDS, attachment
+from mediamill.api.video_files import YEAR_SECONDS, attachment
 from mediamill.libraries import assets
 from mediamill.libraries.reach import Reach, in_own_thread
 from mediamill.media.source_file import is_at
@@ -67,7 +67,11 @@ async def retry_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
 
 
 @router.head("/{asset_id}/files/{output}/{name}", include_in_schema=False)
-@router.get("/{asset_id}/files/{output}/{name}", response_class=Response, responses=SENT)
+@router.get(
+    "/{asset_id}/files/{output}/{name}",
+    response_class=Response,
+    responses=sent_in_ranges("image/webp", "image/jpeg", "video/mp4"),
+)
 async def send_file(request: Request, deps: Wired, asset_id: Id, output: Output, name: Name) -> Response:
     """A preview, thumbnail, head clip or frame. Made anew, it has another `output`: it never changes."""
     async with deps.database.connection() as connection:
@@ -81,7 +85,9 @@ async def send_file(request: Request, deps: Wired, asset_id: Id, output: Output,
 
 
 @router.head("/{asset_id}/source", include_in_schema=False)
-@router.get("/{asset_id}/source", response_class=Response, responses=SENT)
+@router.get(
+    "/{asset_id}/source", response_class=Response, responses=sent_in_ranges("image/*", "video/*", OTHER)
+)
 async def send_source(request: Request, deps: Wired, asset_id: Id) -> Response:
     """The file itself, as it lies in the library, to be saved under its own name."""
     async with deps.database.connection() as connection:

@@ -47,7 +47,7 @@ async def say(deps: Wired, bot_id: str, correspondent: str, said: TextIn, key: K
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )
@@ -62,7 +62,7 @@ async def send_file(
     display_name: Name = None,
     key: Key = None,
 ) -> dict[str, Any]:
-    """A file: its bytes are the body, streamed to disk; Content-Type is the claimed type."""
+    """A file: its bytes are the body, streamed to disk; Content-Type, which may be any, is the claimed type."""
     length = request.headers.get("content-length", "")
     done = await say_media(
         deps.keeper,

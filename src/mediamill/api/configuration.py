@@ -13,7 +13,7 @@ from mediamill.conversations import configuration
 router = APIRouter(prefix="/api/configuration", tags=["configuration"])
 
 
-class ValueIn(BaseModel):
+class ConfigurationIn(BaseModel):
     """The new value."""
 
     model_config = ConfigDict(extra="forbid")
@@ -36,7 +36,7 @@ async def show_value(deps: Wired, name: str) -> dict[str, Any]:
 
 
 @router.put("/{name}")
-async def set_value(deps: Wired, name: str, given: ValueIn) -> dict[str, Any]:
+async def set_value(deps: Wired, name: str, given: ConfigurationIn) -> dict[str, Any]:
     """Set one; it is in force at once. null is the default again."""
     return await _set(deps, name, given.value)
 

@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 
 from mediamill.api.deps import Deps, Wired
 from mediamill.api.event_hub import READ_EVENTS, Client, EventHub, read_cursor, read_with_cursors
+from mediamill.api.file_answer import sent_as
 from mediamill.api.welcome import open_stream, while_welcome
 from mediamill.engine.events import Event, EventReader
 from mediamill.errors import InvalidError
@@ -31,7 +32,11 @@ class CursorInvalidError(InvalidError):
     code = "cursor_invalid"
 
 
-@router.get("/api/events")
+@router.get(
+    "/api/events",
+    response_class=StreamingResponse,
+    responses=sent_as("text/event-stream", what="Server-Sent Events.", binary=False),
+)
 async def stream_events(
     request: Request,
     deps: Wired,

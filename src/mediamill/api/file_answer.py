@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -12,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from mediamill.storage.contract import OpenFile
 
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+OTHER = "application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
@@ -35,10 +38,26 @@ class FileAnswer(StreamingResponse):
             self._file.close()
 
 
+def sent_as(*media_types: str, what: str = "The whole file.", binary: bool = True) -> Responses:
+    """How the document describes an answer that is no JSON."""
+    schema = {"type": "string", "format": "binary"} if binary else {"type": "string"}
+    return {200: {"description": what, "content": {media: {"schema": schema} for media in media_types}}}
+
+
+def sent_in_ranges(*media_types: str) -> Responses:
+    """Likewise, of a file that `answer_file` sends."""
+    return {
+        **sent_as(*media_types),
+        206: {"description": "The range that was asked for."},
+        304: {"description": "It is what If-None-Match says."},
+        416: {"description": "The file has no such range."},
+    }
+
+
 def answer_file(
     request: Request,
     file: OpenFile,
-    media_type: str = "application/octet-stream",
+    media_type: str = OTHER,
     headers: Mapping[str, str] | None = None,
     mark: str | None = None,
 ) -> Response:

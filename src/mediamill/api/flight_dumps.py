@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import StreamingResponse
 
 from mediamill.api.deps import Id, Wired
+from mediamill.api.file_answer import sent_as
 from mediamill.api.worker import WorkerOfKey, worker_of_request
 from mediamill.engine import flight_dumps
 
@@ -26,7 +27,11 @@ async def list_dumps(
         return {"dumps": await flight_dumps.list_dumps(connection, worker_id=worker_id, amount=amount)}
 
 
-@router.get("/{dump_id}", response_class=StreamingResponse)
+@router.get(
+    "/{dump_id}",
+    response_class=StreamingResponse,
+    responses=sent_as("text/plain", what="Lines of JSON.", binary=False),
+)
 async def read_dump(deps: Wired, dump_id: Id) -> StreamingResponse:
     """All of one, as text."""
     async with deps.database.connection() as connection:

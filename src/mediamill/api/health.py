@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.responses import JSONResponse
 from mediamill.api.deps import Wired
 from mediamill.api.errors import RETRY_AFTER_SECONDS
 from mediamill.db.connection import LOST, Database
+from mediamill.db.pgvector import vector_support
 from mediamill.engine import watch
 from mediamill.storage.examine import bucket_figures
 
@@ -54,6 +56,7 @@ async def deep_health(deps: Wired) -> dict[str, Any]:
     """Storage, database and processing figures."""
     async with deps.database.connection() as connection:
         database = await watch.database_facts(connection)
+        database["search"] = asdict(await vector_support(connection))
         processing = await watch.overview(connection)
         workers = await watch.count_workers(connection)
         totals = await watch.totals(connection)

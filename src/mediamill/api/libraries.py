@@ -16,7 +16,7 @@ from mediamill.api.library_shapes import (
     LibraryEdit,
     LibraryIn,
     LibraryOut,
-    RetriedOut,
+    RetriedAssetsOut,
     TaggerIn,
     TimelineOut,
 )
@@ -110,7 +110,7 @@ async def choose_tagger(deps: Wired, slug: Slug, wish: TaggerIn) -> dict[str, An
         return await look.show_library(connection, slug)
 
 
-@router.post("/{slug}/retry", response_model=RetriedOut)
+@router.post("/{slug}/retry", response_model=RetriedAssetsOut)
 async def retry_failed(deps: Wired, slug: Slug) -> dict[str, Any]:
     """What failed is tried again, 5,000 at a time; ask again as long as there is `more`."""
     async with deps.database.transaction() as connection:

@@ -217,7 +217,7 @@ class TimelineOut(BaseModel):
     months: list[Month]
 
 
-class RetriedOut(BaseModel):
+class RetriedAssetsOut(BaseModel):
     """How many wait again, and whether there may be more of them."""
 
     retried: int

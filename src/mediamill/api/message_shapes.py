@@ -28,7 +28,7 @@ class Links(BaseModel):
     events: str
 
 
-class AcceptedOut(BaseModel):
+class AcceptedMessageOut(BaseModel):
     """A message that is kept."""
 
     run_id: UUID
@@ -70,6 +70,7 @@ class RunsOut(BaseModel):
 
 
 IMAGE: dict[str, Any] = {
+    "title": "MessageImageIn",
     "type": "object",
     "required": ["mime_type", "data_base64"],
     "additionalProperties": False,
@@ -101,22 +102,45 @@ TEXTS: dict[str, Any] = {
     },
 }
 KEY: dict[str, Any] = {"minLength": 1, "maxLength": KEY_CHARACTERS}
+MESSAGE: dict[str, Any] = {
+    "title": "MessageIn",
+    "type": "object",
+    "required": ["thread_key", "text"],
+    "additionalProperties": False,
+    "properties": {
+        **TEXTS,
+        "idempotency_key": {"type": ["string", "null"], **KEY},
+        "images": {
+            "type": ["array", "null"],
+            "maxItems": MAX_IMAGES,
+            "items": {"$ref": "#/components/schemas/MessageImageIn"},
+        },
+    },
+}
+FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["thread_key", "text"],
+    "additionalProperties": False,
+    "properties": {
+        **TEXTS,
+        "idempotency_key": {"type": "string", **KEY},
+        "images": {
+            "type": "array",
+            "maxItems": MAX_IMAGES,
+            "items": {"type": "string", "format": "binary"},
+            "description": "Files, in order. One of application/octet-stream is what its bytes are.",
+        },
+    },
+}
+# Named in the document: generators of clients make no good types of what has no name.
+SCHEMAS = {schema["title"]: schema for schema in (IMAGE, MESSAGE)}
 PIXEL = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 REQUEST_BODY: dict[str, Any] = {
     "required": True,
     "description": "At most 78,643,200 bytes; the images, decoded, at most 50 MiB. Read as it arrives.",
     "content": {
         "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["thread_key", "text"],
-                "additionalProperties": False,
-                "properties": {
-                    **TEXTS,
-                    "idempotency_key": {"type": ["string", "null"], **KEY},
-                    "images": {"type": ["array", "null"], "maxItems": MAX_IMAGES, "items": IMAGE},
-                },
-            },
+            "schema": {"$ref": "#/components/schemas/MessageIn"},
             "examples": {
                 "text": {"value": {"thread_key": "holiday", "text": "Where shall we go?"}},
                 "image": {
@@ -131,22 +155,14 @@ REQUEST_BODY: dict[str, Any] = {
             },
         },
         "multipart/form-data": {
+            # Generators of clients for TypeScript use the type of the first body and import that of the second,
+            # without making it, if it has fields.
             "schema": {
                 "type": "object",
-                "required": ["thread_key", "text"],
-                "additionalProperties": False,
-                "properties": {
-                    **TEXTS,
-                    "idempotency_key": {"type": "string", **KEY},
-                    "images": {
-                        "type": "array",
-                        "maxItems": MAX_IMAGES,
-                        "items": {"type": "string", "format": "binary"},
-                        "description": "Files, in order. One of application/octet-stream is what its bytes are.",
-                    },
-                },
+                "additionalProperties": True,
+                "description": "The fields of the JSON body; `images` are files, in order, of at most 10.",
             },
-            "encoding": {"images": {"contentType": ", ".join(MIME_TYPES)}},
+            "x-fields": FORM,
         },
     },
 }

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from mediamill.api.deps import Deps, Wired
 from mediamill.api.errors import problem_of
 from mediamill.api.inbox import Inbox, Refusal, RequestBody
-from mediamill.api.message_shapes import REQUEST_BODY, AcceptedOut
+from mediamill.api.message_shapes import REQUEST_BODY, AcceptedMessageOut
 from mediamill.errors import MediamillError
 from mediamill.inputs import counters
 from mediamill.inputs.accept import Accepted, accept_run
@@ -38,7 +38,7 @@ Key = Annotated[
 @router.post(
     "/messages",
     status_code=202,
-    responses={202: {"model": AcceptedOut, "description": "It is kept, and will be answered."}},
+    responses={202: {"model": AcceptedMessageOut, "description": "It is kept, and will be answered."}},
     openapi_extra={"requestBody": REQUEST_BODY},
 )
 async def send_message(request: Request, deps: Wired, key: Key = None) -> Response:

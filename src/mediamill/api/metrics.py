@@ -18,6 +18,7 @@ from starlette.responses import Response
 from mediamill import __version__
 from mediamill.api.deps import Deps, Wired
 from mediamill.api.event_hub import EventHub
+from mediamill.api.file_answer import sent_as
 from mediamill.api.health import look_at_disk
 from mediamill.api.requests import BOUNDS as ANSWER_BOUNDS
 from mediamill.api.requests import Requests
@@ -29,7 +30,11 @@ from mediamill.inputs import counters
 router = APIRouter(tags=["health"])
 
 
-@router.get("/metrics")
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses=sent_as("text/plain", what="As Prometheus reads it.", binary=False),
+)
 async def metrics(deps: Wired, request: Request) -> Response:
     """Read at each scrape. Whoever sums over several servers counts jobs and workers once each: take the maximum."""
     async with deps.database.connection() as connection:

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import JSONResponse
 
 from mediamill.access.model import Scope
+from mediamill.api.message_shapes import SCHEMAS as MESSAGES
 from mediamill.api.scopes import ROUTES, UNDECLARED, Access, Door
 
 PATH = "/openapi.json"
@@ -160,7 +161,7 @@ def _describe(server: FastAPI) -> dict[str, Any]:
     schemas = parts.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    schemas["Problem"] = PROBLEM
+    schemas.update({"Problem": PROBLEM, **MESSAGES})
     parts["securitySchemes"] = SCHEMES
     asked = {_plain(name): access for name, access in ROUTES.items()}
     for path, methods in document["paths"].items():

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from mediamill.api.deps import Deps, Id, Wired
 from mediamill.api.errors import problem_of
-from mediamill.api.file_answer import answer_file
+from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.api.project_shapes import (
     FileOut,
@@ -22,7 +22,7 @@ from mediamill.api.project_shapes import (
     ReprocessOut,
 )
 from mediamill.api.projects import Slug
-from mediamill.api.video_files import OTHER, SENT, attachment
+from mediamill.api.video_files import attachment
 from mediamill.db.connection import LOST
 from mediamill.errors import MediamillError
 from mediamill.intake import again, look
@@ -118,7 +118,11 @@ async def reprocess_file(deps: Wired, file_id: Id, wish: ReprocessIn | None = No
 
 
 @router.head("/api/files/{file_id}/source", include_in_schema=False)
-@router.get("/api/files/{file_id}/source", response_class=Response, responses=SENT)
+@router.get(
+    "/api/files/{file_id}/source",
+    response_class=Response,
+    responses=sent_in_ranges(*IMAGES, PDF, OTHER),
+)
 async def send_source(request: Request, deps: Wired, file_id: Id) -> Response:
     """The file as it came. Images and PDF are shown, everything else is saved."""
     async with deps.database.connection() as connection:
@@ -136,7 +140,9 @@ async def send_source(request: Request, deps: Wired, file_id: Id) -> Response:
 
 
 @router.head("/api/files/{file_id}/pages/{number}", include_in_schema=False)
-@router.get("/api/files/{file_id}/pages/{number}", response_class=Response, responses=SENT)
+@router.get(
+    "/api/files/{file_id}/pages/{number}", response_class=Response, responses=sent_in_ranges("image/webp")
+)
 async def send_page(request: Request, deps: Wired, file_id: Id, number: Number) -> Response:
     """A page as a picture (WebP), if it was rendered."""
     async with deps.database.connection() as connection:
@@ -145,7 +151,7 @@ async def send_page(request: Request, deps: Wired, file_id: Id, number: Number) 
 
 
 @router.head("/api/files/{file_id}/thumbnail", include_in_schema=False)
-@router.get("/api/files/{file_id}/thumbnail", response_class=Response, responses=SENT)
+@router.get("/api/files/{file_id}/thumbnail", response_class=Response, responses=sent_in_ranges("image/jpeg"))
 async def send_thumbnail(request: Request, deps: Wired, file_id: Id) -> Response:
     """The small picture (JPEG), if `thumbnail` says that there is one."""
     async with deps.database.connection() as connection:

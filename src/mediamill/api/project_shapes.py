@@ -238,7 +238,7 @@ class AcceptIn(BaseModel):
     value: Annotated[str, Field(max_length=VALUE_CHARACTERS)] | None = None
 
 
-class ValueIn(BaseModel):
+class FieldValueIn(BaseModel):
     """What a person knows of a file."""
 
     model_config = ConfigDict(extra="forbid")
@@ -258,7 +258,7 @@ class AcceptAllIn(BaseModel):
     )
 
 
-class AcceptedOut(BaseModel):
+class AcceptedProposalsOut(BaseModel):
     """How many were accepted."""
 
     accepted: int

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from mediamill.api.deps import Deps, Wired
+from mediamill.api.file_answer import sent_as
 from mediamill.api.project_shapes import (
     AcceptAllIn,
-    AcceptedOut,
+    AcceptedProposalsOut,
     FieldIn,
     FieldsIn,
     ProjectEdit,
@@ -85,7 +86,7 @@ async def replace_fields(deps: Wired, slug: Slug, catalog: FieldsIn) -> dict[str
         return await projects.show_project(connection, slug)
 
 
-@router.post("/{slug}/accept", response_model=AcceptedOut)
+@router.post("/{slug}/accept", response_model=AcceptedProposalsOut)
 async def accept_sure_ones(deps: Wired, slug: Slug, wish: AcceptAllIn) -> dict[str, int]:
     """What waits and is sure enough is accepted: of each field of a file the surest value."""
     async with deps.database.transaction() as connection:
@@ -98,7 +99,7 @@ async def accept_sure_ones(deps: Wired, slug: Slug, wish: AcceptAllIn) -> dict[s
 @router.get(
     "/{slug}/export.csv",
     response_class=Response,
-    responses={200: {"description": "A row for each file.", "content": {"text/csv": {}}}},
+    responses=sent_as("text/csv", what="A row for each file.", binary=False),
 )
 async def export_csv(deps: Wired, slug: Slug, which: Which = "accepted") -> Response:
     """A table: a row for each file, a column for each field. No spreadsheet takes a text in it for a formula."""
@@ -108,7 +109,7 @@ async def export_csv(deps: Wired, slug: Slug, which: Which = "accepted") -> Resp
 @router.get(
     "/{slug}/export.json",
     response_class=Response,
-    responses={200: {"description": "A list of files.", "content": {"application/json": {}}}},
+    responses={200: {"description": "A list of files.", "content": {"application/json": {"schema": {}}}}},
 )
 async def export_json(deps: Wired, slug: Slug, which: Which = "accepted") -> Response:
     """A list of files, each with its values and their units."""

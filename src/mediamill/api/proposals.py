@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from mediamill.api.deps import Id, Wired
 from mediamill.api.project_files import After, Amount
-from mediamill.api.project_shapes import AcceptIn, ProposalOut, ProposalsOut, ProposalState, ValueIn
+from mediamill.api.project_shapes import AcceptIn, FieldValueIn, ProposalOut, ProposalsOut, ProposalState
 from mediamill.api.projects import Slug
 from mediamill.intake import proposals
 
@@ -36,7 +36,7 @@ async def list_proposals(
 
 
 @router.post("/api/files/{file_id}/values", status_code=201, response_model=ProposalOut)
-async def enter_value(deps: Wired, file_id: Id, entry: ValueIn) -> dict[str, Any]:
+async def enter_value(deps: Wired, file_id: Id, entry: FieldValueIn) -> dict[str, Any]:
     """What a person knows: accepted at once, in place of what was entered for that field before."""
     async with deps.database.transaction() as connection:
         return await proposals.enter_value(connection, file_id, entry.field, entry.value)

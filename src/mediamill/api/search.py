@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from mediamill.api.deps import Wired
+from mediamill.db.pgvector import VectorSupport, vector_support
 from mediamill.errors import MediamillError
 from mediamill.libraries.model import SLUG_CHARACTERS
 from mediamill.processors.models.names import look_name, text_name
@@ -40,6 +41,7 @@ Type = Literal["image", "video", "audio", "document", "text"]
 Source = Literal["library", "video", "message", "file"]
 Mode = Literal["all", "words", "meaning", "look"]
 USED, NOT_ASKED = "used", "not asked for"
+NO_MODELS = "this server has no models"
 
 
 class QueryVectors(Protocol):
@@ -137,7 +139,9 @@ async def find(
     likeness = read_like(like) if like else None
     async with deps.database.connection() as connection:
         older = await older_models(connection) if q.strip() and mode != "words" else ()
-    seen = await see_query(request.app.state.query_vectors, deps.settings, q.strip(), mode, older)
+        support = await vector_support(connection)
+    vectors = request.app.state.query_vectors
+    seen = await see_query(vectors, support, deps.settings, q.strip(), mode, older)
     wanted = Wanted(
         words=words_of(q, mode, seen),
         meaning=seen.meaning,
@@ -160,6 +164,7 @@ async def find(
 
 async def see_query(
     vectors: QueryVectors | None,
+    support: VectorSupport,
     settings: Settings,
     words: str,
     mode: str,
@@ -168,14 +173,19 @@ async def see_query(
     """As far as it can be: words alone will do. `older`: models that were used before, as far as they still can be."""
     if not words or mode == "words":
         return Seen()
+    if not support.is_ready:
+        vectors = None
+    lack = NO_MODELS if support.is_ready else support.message
     meaning, look = None, None
     meaning_word, look_word = NOT_ASKED, NOT_ASKED
     if mode in ("all", "meaning"):
         meaning, meaning_word = await _vector(
-            vectors.text if vectors else None, text_name(settings).name, words
+            vectors.text if vectors else None, text_name(settings).name, words, lack
         )
     if mode in ("all", "look"):
-        look, look_word = await _vector(vectors.look if vectors else None, look_name(settings).name, words)
+        look, look_word = await _vector(
+            vectors.look if vectors else None, look_name(settings).name, words, lack
+        )
     before = []
     for way, model in older:
         if vectors is not None and mode in ("all", way):
@@ -191,10 +201,10 @@ def words_of(words: str, mode: str, seen: Seen) -> str:
 
 
 async def _vector(
-    see: Callable[[str], Awaitable[str]] | None, model: str, words: str
+    see: Callable[[str], Awaitable[str]] | None, model: str, words: str, lack: str = NO_MODELS
 ) -> tuple[QueryVector | None, str]:
     if see is None:
-        return None, "not available: this server has no models"
+        return None, f"not available: {lack}"
     try:
         return QueryVector(model, read_vector(await see(words))), USED
     except MediamillError as error:

@@ -93,6 +93,7 @@ async def tell_abilities(request: Request) -> Response:
 @router.post(
     "",
     status_code=201,
+    response_class=Response,
     openapi_extra={
         "parameters": [TUS, LENGTH, METADATA, CHECKSUM],
         "requestBody": {**CHUNK, "required": False},
@@ -103,7 +104,7 @@ async def begin_upload(request: Request) -> Response:
     return await _answered(request, lambda body: _begin(request, body))
 
 
-@router.head("/{upload_id}", openapi_extra={"parameters": [TUS]})
+@router.head("/{upload_id}", response_class=Response, openapi_extra={"parameters": [TUS]})
 async def show_upload(request: Request, upload_id: UUID) -> Response:
     """How much has come (Upload-Offset); once all of it has, its video (Video-Id)."""
     return await _answered(request, lambda _body: _show(request, upload_id))

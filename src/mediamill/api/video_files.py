@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from mediamill.api.deps import Wired
-from mediamill.api.file_answer import answer_file, answer_text
+from mediamill.api.file_answer import OTHER, answer_file, answer_text, sent_in_ranges
 from mediamill.media.hls import MASTER
 from mediamill.storage.choose import storage_of
 from mediamill.videos.playback import NoSuchFileError, find_file, find_source, master_text
@@ -26,7 +26,6 @@ TYPES = {
     "vtt": "text/vtt; charset=utf-8",
     "jpg": "image/jpeg",
 }
-OTHER = "application/octet-stream"
 YEAR_SECONDS = 31_536_000
 NAME_CHARACTERS = 150
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # what a name could use to look like another
@@ -34,16 +33,14 @@ _RISKY = re.compile(r'[^\x20-\x7e]|["\\%/:*?<>|;]')
 
 Output = Annotated[int, Path(ge=1, le=2**63 - 1, description="The video's `output`.")]
 Name = Annotated[str, Path(max_length=100, description="`master.m3u8` first; playlists name the others.")]
-SENT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The whole file.", "content": {OTHER: {"schema": {"type": "string"}}}},
-    206: {"description": "The range that was asked for."},
-    304: {"description": "It is what If-None-Match says."},
-    416: {"description": "The file has no such range."},
-}
 
 
 @router.head("/files/{output}/{name}", include_in_schema=False)
-@router.get("/files/{output}/{name}", response_class=Response, responses=SENT)
+@router.get(
+    "/files/{output}/{name}",
+    response_class=Response,
+    responses=sent_in_ranges(*dict.fromkeys(each.partition(";")[0] for each in TYPES.values())),
+)
 async def send_file(request: Request, deps: Wired, video_id: UUID, output: Output, name: Name) -> Response:
     """A file of the stream. With another stream `output` is another number, so segments never change."""
     storage = storage_of(deps.settings)
@@ -59,7 +56,7 @@ async def send_file(request: Request, deps: Wired, video_id: UUID, output: Outpu
 
 
 @router.head("/source", include_in_schema=False)
-@router.get("/source", response_class=Response, responses=SENT)
+@router.get("/source", response_class=Response, responses=sent_in_ranges("video/*", "audio/*", OTHER))
 async def send_source(request: Request, deps: Wired, video_id: UUID) -> Response:
     """The file as it was uploaded, to be saved under its own name."""
     async with deps.database.connection() as connection:

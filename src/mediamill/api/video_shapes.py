@@ -152,7 +152,7 @@ class RetranscodeIn(BaseModel):
     transcript: bool = Field(default=False, description="The captions, too.")
 
 
-class RetriedOut(VideoOut):
+class RetriedVideoOut(VideoOut):
     """The video, and which of its jobs run again."""
 
     retried: list[str]

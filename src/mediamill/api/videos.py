@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from mediamill.access.model import Scope, need
 from mediamill.api.deps import Wired
-from mediamill.api.file_answer import answer_text
+from mediamill.api.file_answer import answer_text, sent_as
 from mediamill.api.video_shapes import (
     CategoriesOut,
     FactsIn,
     RetranscodeIn,
-    RetriedOut,
+    RetriedVideoOut,
     TranscriptOut,
     VideoOut,
     VideosOut,
@@ -36,9 +36,6 @@ Words = Annotated[
     str | None, Query(max_length=500, description="In title, description, category, or what is said.")
 ]
 Before = Annotated[UUID | None, Query(description="The `next` of the page before.")]
-VTT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "WebVTT.", "content": {"text/vtt": {"schema": {"type": "string"}}}}
-}
 
 
 class NoCaptionsError(NotFoundError):
@@ -129,7 +126,7 @@ async def restore_video(deps: Wired, who: Who) -> dict[str, Any]:
         return await look.show_video(connection, video_id)
 
 
-@router.post("/api/videos/{who}/retry", response_model=RetriedOut)
+@router.post("/api/videos/{who}/retry", response_model=RetriedVideoOut)
 async def retry_video(deps: Wired, who: Who) -> dict[str, Any]:
     """What failed is tried again now: the stream, the captions, or both."""
     async with deps.database.transaction() as connection:
@@ -170,7 +167,11 @@ async def show_transcript(deps: Wired, who: Who) -> dict[str, Any]:
     }
 
 
-@router.get("/api/videos/{who}/captions.vtt", response_class=Response, responses=VTT)
+@router.get(
+    "/api/videos/{who}/captions.vtt",
+    response_class=Response,
+    responses=sent_as("text/vtt", what="WebVTT.", binary=False),
+)
 async def show_captions(request: Request, deps: Wired, who: Who) -> Response:
     """The captions for a player. There are none of a video in the trash."""
     async with deps.database.connection() as connection:

@@ -53,7 +53,7 @@ def _may_register(given: str | None, secret: SecretStr | None) -> bool:
 async def worker_of_request(
     request: Request,
     deps: Wired,
-    authorization: Annotated[str | None, Header()] = None,
+    authorization: Annotated[str | None, Header(include_in_schema=False)] = None,
     x_worker_instance: Annotated[str | None, Header()] = None,
 ) -> int:
     """Whose key it is; every route but the first asks."""
@@ -161,7 +161,9 @@ class Claims(_In):
 
 @door.post("/register", status_code=201)
 async def register(
-    deps: Wired, given: Registration, x_admin_secret: Annotated[str | None, Header()] = None
+    deps: Wired,
+    given: Registration,
+    x_admin_secret: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> dict[str, Any]:
     """A worker id and its key, which is shown this once."""
     if not _may_register(x_admin_secret, deps.settings.admin_secret):

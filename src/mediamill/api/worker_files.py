@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from mediamill.api.claim_desk import holds
 from mediamill.api.deps import Deps, Id, Wired
 from mediamill.api.errors import problem_of
-from mediamill.api.file_answer import answer_file
+from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.api.worker import ClaimIn, WorkerOfKey, worker_of_request
 from mediamill.engine import lease
@@ -60,7 +60,7 @@ class BadFactsError(InvalidError):
     code = "bad_facts"
 
 
-@router.get("/input")
+@router.get("/input", response_class=Response, responses=sent_in_ranges(OTHER))
 async def send_input(
     request: Request, deps: Wired, worker_id: WorkerOfKey, job_id: Id, token: Token
 ) -> Response:
@@ -83,7 +83,7 @@ async def send_input(
     return answer_file(request, file)
 
 
-@router.get("/input/{name}")
+@router.get("/input/{name}", response_class=Response, responses=sent_in_ranges(OTHER))
 async def send_input_file(
     request: Request, deps: Wired, worker_id: WorkerOfKey, job_id: Id, name: str, token: Token
 ) -> Response:

@@ -10,6 +10,7 @@ from starlette.responses import StreamingResponse
 
 from mediamill import __version__
 from mediamill.api.deps import Wired
+from mediamill.api.file_answer import sent_as
 from mediamill.api.wakes import WakeHub
 from mediamill.api.welcome import open_stream, while_welcome
 from mediamill.api.worker import WorkerOfKey, worker_of_request
@@ -73,7 +74,11 @@ async def pools(deps: Wired, worker_id: WorkerOfKey) -> dict[str, Any]:
     }
 
 
-@router.get("/wakes")
+@router.get(
+    "/wakes",
+    response_class=StreamingResponse,
+    responses=sent_as("application/x-ndjson", what="A line for each hint.", binary=False),
+)
 async def wakes(request: Request, worker_id: WorkerOfKey) -> StreamingResponse:
     """A line when there may be work, when pools were edited, when a command waits. Hints: a claim decides."""
     hub: WakeHub = request.app.state.wake_hub

@@ -163,6 +163,7 @@ async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
     from mediamill.conversations.bots import list_bots
     from mediamill.db.connection import is_same_database
     from mediamill.db.migrate import newest_revision, schema_revision
+    from mediamill.db.pgvector import vector_support
     from mediamill.engine.pools import list_pools
     from mediamill.engine.watch import database_facts
 
@@ -176,17 +177,20 @@ async def _look_inside(database: Database, settings: Settings) -> list[Finding]:
                 told = "MEDIAMILL_DATABASE_URL and MEDIAMILL_DATABASE_DIRECT_URL lead to different databases"
                 return [Finding("fault", "database", told, fix)]
         answers = Finding("ok", "database", f"PostgreSQL {version}, {where}")
+        support = await vector_support(connection)
+        search = Finding("ok" if support.is_ready else "note", "search", support.ways, support.fix)
         found, wanted = await schema_revision(database.url), newest_revision()
         if found == wanted:
             pools = find_pool_faults(await list_pools(connection), settings.worker_pools)
             bots = find_bot_faults(await list_bots(connection))
-            return [answers, Finding("ok", "schema", f"up to date ({found})"), *pools, *bots]
+            return [answers, Finding("ok", "schema", f"up to date ({found})"), search, *pools, *bots]
     if found is None:
-        return [answers, Finding("note", "schema", "not made yet; the first start makes it")]
+        return [answers, Finding("note", "schema", "not made yet; the first start makes it"), search]
     if found < wanted:
         return [
             answers,
             Finding("note", "schema", f"is {found}, wanted is {wanted}; the next start brings it up"),
+            search,
         ]
     fix = "install the mediamill that made it, or a newer one"
     return [answers, Finding("fault", "schema", f"is {found}, newer than this mediamill ({wanted})", fix)]

@@ -215,6 +215,7 @@ def _breaker_of_server(settings: Settings) -> str | None:
 
 async def _database_facts(database: Database, settings: Settings) -> dict[str, Any]:
     from mediamill.db.migrate import newest_revision, schema_revision
+    from mediamill.db.pgvector import vector_support
     from mediamill.engine import figures, watch
 
     found = await schema_revision(database.url)
@@ -223,6 +224,7 @@ async def _database_facts(database: Database, settings: Settings) -> dict[str, A
         theirs = await watch.database_clock(connection)
         skew = skew_seconds(before, theirs, datetime.now(UTC))
         use = await figures.database_use(connection)
+        support = await vector_support(connection)
         facts: dict[str, Any] = {
             **await watch.database_facts(connection),
             "now": theirs,
@@ -231,6 +233,8 @@ async def _database_facts(database: Database, settings: Settings) -> dict[str, A
             "most_connections": use["most_connections"],
             "schema": found,
             "schema_wanted": newest_revision(),
+            "search": support.ways,
+            "search_fix": support.fix,
             "oldest_transaction": await watch.oldest_transaction(connection),
         }
         if found == newest_revision():
@@ -303,6 +307,7 @@ def _database_fields(database: dict[str, Any]) -> dict[str, Any]:
         "oldest transaction": f"{span(oldest['seconds'])} ({oldest['application_name']})"
         if oldest
         else "none open",
+        "search": database["search"] + (f" → {database['search_fix']}" if database["search_fix"] else ""),
         "connections": f"{database['connections']} of {database['most_connections']}",
         "clock": f"{abs(database['clock_skew_seconds']):.1f} s from ours",
         "last sweep": clock(database.get("last_sweep_at")),

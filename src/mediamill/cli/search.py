@@ -166,15 +166,18 @@ async def _search_here(app: App, asked: dict[str, Any]) -> dict[str, Any]:
 async def _see(app: App, words: str, mode: str) -> Seen:
     """By meaning and by look takes models, which take a moment to begin with."""
     from mediamill.api.search import Seen, see_query
+    from mediamill.db.pgvector import vector_support
 
     if mode == "words" or not words.strip():
         return Seen()
     from mediamill.worker.query_vectors import QueryVectors
 
+    async with app.database.connection() as connection:
+        support = await vector_support(connection)
     vectors = QueryVectors(app.settings.data_folder)
     await vectors.start()
     try:
-        return await see_query(vectors, app.settings, words.strip(), mode)
+        return await see_query(vectors, support, app.settings, words.strip(), mode)
     finally:
         await vectors.close()
 

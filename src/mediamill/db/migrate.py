@@ -5,17 +5,20 @@ Alembic and SQLAlchemy take a second to import: they are, only when the schema i
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from mediamill.db.connection import connect
+from mediamill.db.connection import Connection, connect
+from mediamill.db.pgvector import use_pgvector
 from mediamill.errors import ConflictError
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection as AlembicConnection
 
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 0x6D65646961  # "media": the advisory lock of everything that changes the schema
@@ -28,7 +31,7 @@ class SchemaNewerError(ConflictError):
     code = "schema_newer"
 
 
-def alembic_config(connection: Connection | None = None) -> Config:
+def alembic_config(connection: AlembicConnection | None = None) -> Config:
     """Alembic's configuration, without an ini file."""
     from alembic.config import Config
 
@@ -53,26 +56,21 @@ def check_known(revision: str, what: str = "the database") -> None:
 
 async def schema_revision(url: str) -> str | None:
     """The revision that the database has; None for one without any schema of ours."""
-    connection = await connect(url, name="mediamill migrate")
-    try:
-        found = await connection.fetchval("select version_num from alembic_version")
-    except asyncpg.UndefinedTableError:
-        return None
-    finally:
-        await connection.close()
-    return None if found is None else str(found)
+    async with _connected(url) as connection:
+        return await _read_revision(connection)
 
 
 async def upgrade(url: str, revision: str = HEAD) -> None:
-    """Bring the schema up to a revision."""
-    found = await schema_revision(url)
-    if found is not None:
-        check_known(found)
-    if revision == HEAD and found == newest_revision():
-        return
-    from alembic import command
+    """Bring the schema up to a revision; and let it use pgvector, which may have come since."""
+    async with _connected(url) as connection:
+        found = await _read_revision(connection)
+        if found is not None:
+            check_known(found)
+        if revision != HEAD or found != newest_revision():
+            from alembic import command
 
-    await _migrate(url, command.upgrade, revision)
+            await _migrate(url, command.upgrade, revision)
+        await use_pgvector(connection, LOCK)
 
 
 async def downgrade(url: str, revision: str = "base") -> None:
@@ -82,12 +80,29 @@ async def downgrade(url: str, revision: str = "base") -> None:
     await _migrate(url, command.downgrade, revision)
 
 
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Connection]:
+    connection = await connect(url, name="mediamill migrate")
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _read_revision(connection: Connection) -> str | None:
+    try:
+        found = await connection.fetchval("select version_num from alembic_version")
+    except asyncpg.UndefinedTableError:
+        return None
+    return None if found is None else str(found)
+
+
 async def _migrate(url: str, verb: Any, revision: str) -> None:
     from sqlalchemy import text
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 
-    def run(connection: Connection) -> None:
+    def run(connection: AlembicConnection) -> None:
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": LOCK})
         verb(alembic_config(connection), revision)
 

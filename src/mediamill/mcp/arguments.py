@@ -19,6 +19,9 @@ Thing = Annotated[
         examples=["asset:12", "video:my-film", "file:34"],
     ),
 ]
+STRING = Meta(extra_json_schema={"type": "string"})  # many clients refuse an enumeration without a type
+Type = Annotated[Literal["image", "video", "audio", "document", "text"], STRING]
+Source = Annotated[Literal["library", "video", "message", "file"], STRING]
 Short = Annotated[str, Meta(max_length=100)]
 Page = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e7)]
@@ -41,11 +44,11 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
     types: Annotated[
-        list[Literal["image", "video", "audio", "document", "text"]],
+        list[Type],
         Meta(max_length=5, description="Only these."),
     ] = []
     sources: Annotated[
-        list[Literal["library", "video", "message", "file"]],
+        list[Source],
         Meta(max_length=4, description="Only of libraries, uploaded videos, chats, files of projects."),
     ] = []
     library: Annotated[
@@ -55,6 +58,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     until: Annotated[Day | None, Meta(description="Up to this day, or before a time.")] = None
     mode: Annotated[
         Literal["all", "words", "meaning", "look"],
+        STRING,
         Meta(description="How it is searched; `look`: by what is to be seen."),
     ] = "all"
     like: Annotated[Short | None, Meta(description="More like this asset.", examples=["asset:12"])] = None
@@ -75,6 +79,7 @@ class Fetch(Struct, frozen=True, forbid_unknown_fields=True):
     reference: Thing
     what: Annotated[
         Literal["image", "thumbnail", "text"],
+        STRING,
         Meta(description="The picture, the small one, or all of the text as a resource."),
     ] = "image"
     page: Annotated[Page | None, Meta(description="Of a file of a project: the picture of this page.")] = None

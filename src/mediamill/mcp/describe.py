@@ -94,7 +94,7 @@ async def _video(connection: Connection, who: str) -> tuple[dict[str, Any], str]
         raise UnknownVideoError(f"there is no video {who!r}")
     kept = ("title", "slug", "description", "category", "state", "duration_seconds", "created_at", "error")
     facts = {name: video.get(name) for name in kept} | {
-        "qualities": [quality["quality"] for quality in video["qualities"]],
+        "qualities": [each["quality"] for each in video["qualities"] if each["state"] == "completed"],
         "has_image": video["output"] is not None,
         "url": f"/videos/{video['slug']}",
     }

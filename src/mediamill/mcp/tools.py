@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,16 @@ from mediamill.db.connection import LOST
 from mediamill.errors import InvalidError, MediamillError
 
 log = logging.getLogger(__name__)
+
+FOR_PEOPLE = re.compile(r"\bmediamill [a-z]|MEDIAMILL_")
+FIXES = {
+    "unknown_asset": 'find it with the tool search: {"sources": ["library"]}',
+    "unknown_video": 'find it with the tool search: {"sources": ["video"]}',
+    "unknown_file": 'find it with the tool search: {"sources": ["file"]}',
+    "unknown_message": 'find it with the tool search: {"sources": ["message"]}',
+    "unknown_library": "the tool list_libraries has the slugs of all",
+    "no_pgvector": "search by words, with `query`",
+}
 
 Progress = Callable[[float, str], None]  # percent, and what is done now
 Content = list[dict[str, Any]]
@@ -58,6 +69,15 @@ class Tool:
         return {"content": await self.run(given, progress), "isError": False}
 
 
+def _fix_for_agents(error: MediamillError) -> str | None:
+    """An agent has tools, and no commands or settings."""
+    if error.code in FIXES:
+        return FIXES[error.code]
+    if error.fix is not None and FOR_PEOPLE.search(error.fix):
+        return f"ask the person who runs this mediamill: {error.fix}"
+    return error.fix
+
+
 def tell(value: Any) -> Content:
     """Data, as JSON in a text."""
     return [{"type": "text", "text": msgspec.json.encode(value).decode()}]
@@ -66,7 +86,7 @@ def tell(value: Any) -> Content:
 def told_error(error: Exception) -> dict[str, Any]:
     """What went wrong, for the agent: a stable code, words, and often what to do about it."""
     if isinstance(error, MediamillError):
-        told = {"code": error.code, "message": error.message, "fix": error.fix}
+        told = {"code": error.code, "message": error.message, "fix": _fix_for_agents(error)}
     elif isinstance(error, LOST):
         told = {
             "code": "unavailable",

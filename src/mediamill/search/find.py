@@ -8,6 +8,7 @@ from itertools import zip_longest
 from asyncpg import QueryCanceledError, Record
 
 from mediamill.db.connection import Connection
+from mediamill.db.pgvector import vector_support
 from mediamill.errors import UnavailableError
 from mediamill.search.fuse import Fused, Row, fuse
 from mediamill.search.model import MOST_AFTER, Found, UnknownPlaceError, Wanted
@@ -25,6 +26,12 @@ class SearchTooSlowError(UnavailableError):
     """The database is too busy to search now."""
 
     code = "search_too_slow"
+
+
+class NoPgvectorError(UnavailableError):
+    """The database cannot compare vectors."""
+
+    code = "no_pgvector"
 
 
 async def search(connection: Connection, wanted: Wanted) -> Found:
@@ -89,6 +96,9 @@ async def _lists(
     if said is not None:
         asked = Asked(said["query"], said["words"], said["pairs"])
         lists["words"] = await find_words(connection, asked, narrow)
+    by_vectors = wanted.meaning or wanted.look or wanted.older or wanted.like
+    if not by_vectors or not await _can_compare(connection, wanted):
+        return lists
     if wanted.meaning is not None:
         lists["meaning"] = await find_near(connection, wanted.meaning, narrow)
     if wanted.look is not None:
@@ -99,6 +109,14 @@ async def _lists(
         alike = await find_like(connection, wanted.like, narrow)
         lists["like"] = _mix(*alike)
     return lists
+
+
+async def _can_compare(connection: Connection, wanted: Wanted) -> bool:
+    """Whether there are vectors to compare with; what can be found by nothing else is refused."""
+    support = await vector_support(connection)
+    if wanted.like is not None and not support.is_ready:
+        raise NoPgvectorError(f"what is alike is found by vectors, but {support.message}", fix=support.fix)
+    return support.is_ready
 
 
 def _mix(*ranked: list[Row]) -> list[Row]:

@@ -79,8 +79,9 @@ select v.model_id, a.library, a.id, v.v from unnest(:ids::bigint[], :twins::bigi
 join assets a on a.id = f.id join search_vectors v on v.asset_id = f.twin and v.scene_id is null and v.frame_id is null;
 
 -- name: put_vector!
+-- Into a column of arrays, or of pgvector's own if the database has it.
 insert into search_vectors (model_id, library, asset_id, scene_id, frame_id, entry_id, v)
-values (:model_id, :library, :asset_id, :scene_id, :frame_id, :entry_id, :v::text::halfvec);
+values (:model_id, :library, :asset_id, :scene_id, :frame_id, :entry_id, :v::real[]);
 
 -- name: set_up
 -- For this transaction: every plan knows its values (a plan for any value reads whole indexes), nothing is read from end to
@@ -302,9 +303,10 @@ select dimensions from ai_models where id = :id;
 update ai_models set dimensions = :dimensions where id = :id and dimensions is null;
 
 -- name: models_without_index
--- Those that make vectors, and whose index is not there or was never finished.
+-- Those that make vectors, and whose index is not there or was never finished. None without pgvector.
 select m.id, m.dimensions from ai_models m
-where m.task in ('text', 'look') and m.dimensions is not null and not exists (
+where exists (select from pg_attribute where attrelid = 'search_vectors'::regclass and attname = 'v' and atttypid = to_regtype('halfvec'))
+    and m.task in ('text', 'look') and m.dimensions is not null and not exists (
     select from pg_class c join pg_index i on i.indexrelid = c.oid
     where c.relname = 'search_vectors_model_' || m.id and c.relnamespace = current_schema()::regnamespace
         and i.indisvalid)

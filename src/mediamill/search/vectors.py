@@ -45,10 +45,10 @@ async def put_vector(connection: Connection, model_id: int, subject: Subject, ve
     """In place of the one that this model made before. `vector`: base64 of float16, little-endian."""
     names = ("asset_id", "scene_id", "frame_id", "entry_id")
     places = {name: getattr(subject, name) for name in names}
-    text = vector_text(vector)
-    await _check_dimensions(connection, model_id, text.count(",") + 1)
+    numbers = read_vector(vector)
+    await _check_dimensions(connection, model_id, len(numbers))
     await queries.drop_vectors.run(connection, model_id=model_id, **places)
-    await queries.put_vector.run(connection, model_id=model_id, library=subject.library, **places, v=text)
+    await queries.put_vector.run(connection, model_id=model_id, library=subject.library, **places, v=numbers)
 
 
 async def drop_vector(connection: Connection, model_id: int, subject: Subject) -> None:
@@ -85,8 +85,8 @@ async def _check_dimensions(connection: Connection, model_id: int, dimensions: i
         raise BadVectorError(f"a vector of {dimensions} numbers, of a model that makes {known}")
 
 
-def vector_text(packed: str) -> str:
-    """As the database reads it."""
+def read_vector(packed: str) -> list[float]:
+    """Its numbers."""
     import numpy as np  # a worker that has no vectors to put starts sooner without it
 
     try:
@@ -96,4 +96,4 @@ def vector_text(packed: str) -> str:
         raise BadVectorError from None
     if not 0 < len(numbers) <= MOST_DIMENSIONS or not np.isfinite(numbers).all():
         raise BadVectorError
-    return "[" + ",".join(f"{number:.5g}" for number in numbers.tolist()) + "]"
+    return [float(number) for number in numbers]

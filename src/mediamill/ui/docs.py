@@ -91,7 +91,7 @@ class _Reader:
 
     def route(self, path: str, method: str, operation: Mapping[str, Any]) -> Route:
         bodies = [
-            Body(kind, self._facts(content["schema"]), self._curl(path, method, kind, content))
+            Body(kind, self._facts(_fields(content)), self._curl(path, method, kind, content))
             for kind, content in operation.get("requestBody", {}).get("content", {}).items()
         ]
         return Route(
@@ -167,7 +167,7 @@ class _Reader:
                 lines += [f"-H {shlex.quote('Content-Type: application/json')}"]
                 lines += [f"-d {shlex.quote(json.dumps(self._example(content), ensure_ascii=False))}"]
             case "multipart/form-data":
-                schema = self._resolve(content["schema"])
+                schema = _fields(content)
                 lines += [f"-F {name}={shlex.quote(EXAMPLE_TEXT)}" for name in schema.get("required", ())]
                 files = [name for name, each in schema["properties"].items() if "items" in each]
                 lines += [f"-F {name}=@photo.jpg" for name in files]
@@ -209,3 +209,9 @@ def _limits(schema: Schema) -> str:
         case {"minimum": least, "maximum": most} if most < 2**31:
             return f", {least:,} to {most:,}"
     return ""
+
+
+def _fields(content: Mapping[str, Any]) -> Schema:
+    """What a body is made of: its schema, or what generators of clients would not understand."""
+    schema: Schema = content.get("x-fields", content["schema"])
+    return schema

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse
 
 from mediamill.db.connection import Connection, Database
+from mediamill.db.pgvector import vector_support
 from mediamill.errors import MediamillError, NotFoundError
 from mediamill.intake.look import with_thumbnail
 from mediamill.intake.model import id_of
@@ -103,6 +104,10 @@ class _SearchPage:
         asked = Asked(q.strip(), library, type, source, since, until, like, after)
         vectors = getattr(request.app.state, "query_vectors", None)
         found, fault, status_code, pictures = NOTHING, None, 200, dict[str, str]()
+        async with self._database.connection() as connection:
+            support = await vector_support(connection)
+        if not support.is_ready:
+            vectors = None
         try:
             wanted = asked.wanted(STRIP_HITS if part == "strip" else PAGE_HITS)
             if deep and asked.q:
@@ -120,6 +125,7 @@ class _SearchPage:
             next=found.next,
             ways=found.ways,
             fault=fault,
+            words_only=None if support.is_ready else support,
             more_to_come=bool(vectors is not None and asked.q and not deep and fault is None),
         )
 

@@ -10,8 +10,6 @@ branch_labels = None
 depends_on = None
 
 SCRIPT = """
-create extension if not exists vector;
-
 create function tag_words(tags jsonb) returns text language sql immutable parallel safe
 return (select string_agg(tag ->> 'label', ', ') from jsonb_array_elements(tags) tag);
 
@@ -273,7 +271,8 @@ create index search_entries_newest on search_entries (happened_at desc, id desc)
 create index search_entries_words on search_entries using gin (search_vector, search_keys(id, null, source, null))
     with (gin_pending_list_limit = 256);
 
--- One row for each thing and model; each model has a partial index of its own, since models differ in dimensions.
+-- One row for each thing and model; each model has a partial index of its own, since models differ in dimensions. The
+-- vectors become pgvector's halfvec as soon as the database has that (db/pgvector.py).
 create table search_vectors (
     id bigint generated always as identity primary key,
     model_id integer not null references ai_models,
@@ -282,7 +281,7 @@ create table search_vectors (
     scene_id bigint references video_scenes on delete cascade,
     frame_id bigint references video_frames on delete cascade,
     entry_id bigint references search_entries on delete cascade,
-    v halfvec not null,
+    v real[] not null,
     check (num_nonnulls(scene_id, frame_id) <= 1 and num_nonnulls(asset_id, entry_id) = 1)
 );
 create index search_vectors_library on search_vectors (model_id, library);
