@@ -208,6 +208,22 @@ async def _networks(connection: Connection) -> None:
         assert (access.mode, limits) == ("open", (0, 0, 0))
 
 
+async def _capture_times(connection: Connection) -> None:
+    rows = await connection.fetch(
+        "select rel_path, shown_at::text, status, facts ->> 'taken_at' as taken, facts ->> 'taken_from' as origin "
+        "from assets join libraries l on l.number = library where l.slug = 'old-times'"
+    )
+    assert {row["rel_path"]: tuple(row)[1:] for row in rows} == {
+        "phone.jpg": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00+02:00", "exif_offset"),
+        "camera.jpg": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00", "exif"),
+        "wrong.jpg": ("2024-06-01 00:30:00", "completed", "2024-02-31T00:30:00", None),
+        "iphone.mov": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00+02:00", "quicktime"),
+        "android.mp4": ("2024-05-31 22:30:00", "completed", "2024-05-31T22:30:00+00:00", "container_utc"),
+        "canon.cr3": ("2024-07-01 10:00:00", "pending", None, None),
+        "shot.png": ("2024-07-01 10:00:00", "completed", None, None),
+    }
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -223,4 +239,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
+    "0015": _capture_times,
 }

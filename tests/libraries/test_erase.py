@@ -37,7 +37,7 @@ async def test_everything_of_the_library_goes_and_nothing_of_another(ground: Gro
     erased = await empty_trash(ground.database)
     assert erased == Erased(libraries=1, assets=5, moments=4)
     assert await ground.counts(*TABLES) == others
-    assert await ground.counts("kept_files", "held_owners", "video_active_state") == [0, 0, 0]
+    assert await ground.counts("kept_files", "held_owners") == [0, 0]
     assert source.read_bytes() == b"never touched"
     assert await ground.library() != number  # the name is free again
 
@@ -129,7 +129,7 @@ async def test_a_job_that_ends_after_its_asset_is_gone_brings_nothing_back(groun
     await ground.close_scene(film, 2)
     assert (await ground.play_video(film)).done == {film.id}
     assert await ground.fail(lost, permanent=True)
-    empty = ("assets", "video_scenes", "video_active_state", "kept_files", "search_vectors")
+    empty = ("assets", "video_scenes", "kept_files", "search_vectors")
     assert await ground.counts(*empty) == [0] * len(empty)
 
 

@@ -378,6 +378,7 @@ def test_the_camera_s_notes_are_read(tmp_path: Path) -> None:
 
     assert read_picture(path, "image/jpeg", 768).facts.exif.facts() == {
         "taken_at": "2024-05-01T12:30:00+02:00",
+        "taken_from": "exif_offset",
         "camera": "Mill One",
         "exposure_seconds": 0.004,
         "gps": {"latitude": 52.5, "longitude": -13.4, "altitude_metres": -34},
