@@ -151,6 +151,24 @@ async def test_an_asset_whose_job_is_just_being_settled_holds_nobody_up(ground: 
 
 
 @pytest.mark.spec("L15")
+async def test_a_rest_between_slices_holds_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SLICE", 2), ("REST_LEAST_SECONDS", 600), ("REST_MOST_SECONDS", 600)):
+        monkeypatch.setattr(f"mediamill.libraries.erase.{name}", value)
+    await ground.library(images=5)
+    await ground.remove()
+    erasing = asyncio.create_task(empty_trash(ground.database))
+
+    async def rests() -> bool:
+        return bool(await ground.one("select count(*) = 3 from assets"))
+
+    await wait_until(rests)
+    assert await ground.one("select number from libraries for update nowait") is not None
+    erasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await erasing
+
+
+@pytest.mark.spec("L15")
 @pytest.mark.parametrize("kind", ["image", "video"])
 async def test_a_job_that_is_settled_while_its_asset_is_being_erased_finds_it_gone(
     ground: Ground, kind: str
