@@ -124,6 +124,17 @@ async def test_a_scene_that_makes_no_sense_is_none(ground: Ground, odd: dict[str
     assert await ground.counts("video_scenes") == [1]
 
 
+@pytest.mark.spec("L3")
+async def test_a_file_that_is_no_media_leaves_the_library(ground: Ground) -> None:
+    await ground.library(videos=2)
+    await ground.feed()
+    program, film = await ground.claim(pool=VIDEOS, amount=2)
+    await ground.finish(program, {"is_video": False})
+    await ground.play_video(film)
+    assert await ground.one("select array_agg(id) from assets") == [int(film.subject_id or 0)]
+    assert await ground.counts("kept_files", "dead_jobs") == [0, 0]
+
+
 @pytest.mark.spec("L7", "L8")
 async def test_a_video_that_waits_again_begins_without_what_was_found_before(ground: Ground) -> None:
     await ground.library(videos=2)

@@ -14,7 +14,7 @@ from PIL import Image
 from mediamill.media.errors import DamagedMediaError, MediaError, MediaTooLargeError, UnsupportedMediaError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import memory_budget_bytes
-from mediamill.media.images import encode_jpeg, load_frames, load_pixels, read_picture
+from mediamill.media.images import encode_jpeg, load_frames, load_pixels, read_picture, to_pixels
 from tests.media.making_images import (
     RED,
     corner_names,
@@ -338,6 +338,21 @@ def test_a_torn_image_is_used_if_most_of_it_is_there(tmp_path: Path, suffix: str
     assert torn.facts.truncated
     assert not intact.facts.truncated
     assert torn.image(10, 10) == intact.image(10, 10)
+
+
+@pytest.mark.spec("L4")
+def test_a_raw_photo_that_libraw_refuses_is_read_by_libvips(tmp_path: Path) -> None:
+    path = tmp_path / "photo.nef"
+    pyvips.Image.new_from_array(corners(160, 96)).write_to_file(str(tmp_path / "a.tif"))
+    path.write_bytes((tmp_path / "a.tif").read_bytes())
+
+    picture = read_picture(path, "image/x-nikon-nef", 80)
+
+    assert (picture.facts.width, picture.facts.height, picture.facts.format) == (160, 96, "TIFF")
+    assert corner_names(to_pixels(picture)) == "rgby"
+    path.write_bytes(b"II*\0" + b"\xff" * 500)
+    with pytest.raises(DamagedMediaError, match="the raw photo is damaged"):
+        read_picture(path, "image/x-nikon-nef", 80)
 
 
 @pytest.mark.spec("C26")

@@ -137,6 +137,10 @@ where a.id = f.id and a.job_id = f.job_id;
 -- name: lock_asset
 select id, library, rel_path, status, job_id, output, mtime_ns, size from assets where id = :id for update;
 
+-- name: drop_asset!
+-- It is no media at all. The folder keeps its digest, so no scan finds the file again before something changes there.
+delete from assets where id = :id;
+
 -- name: put_scene!
 -- An earlier attempt may have found another one of that number: by the rules of another version, or in other bytes.
 with corrected as (

@@ -64,8 +64,10 @@ async def keep_videos(place: Place, connection: Connection, jobs: Sequence[Moved
         asset = await queries.lock_asset.row(connection, id=asset_id)
         if asset is None or asset["job_id"] != job.job_id:  # erased, or changed meanwhile: swept later
             await forget_kept(connection, [job.job_id])
-            continue
-        await _keep_video(storage_at(place), connection, asset_id, job)
+        elif isinstance(job.result, Mapping) and job.result.get("is_video") is False:
+            await queries.drop_asset.run(connection, id=asset_id)
+        else:
+            await _keep_video(storage_at(place), connection, asset_id, job)
 
 
 async def _keep_video(storage: Storage, connection: Connection, asset_id: int, job: Moved) -> None:

@@ -235,6 +235,20 @@ def test_what_has_no_pictures_is_refused_for_good_with_the_reason(tmp_path: Path
         home.attempt(tmp_path / "c.mp4")
 
 
+@pytest.mark.spec("L3")
+def test_a_program_in_typescript_is_no_damaged_video(tmp_path: Path) -> None:
+    home = Home(tmp_path / "kept")
+    program, empty = tmp_path / "main.TS", tmp_path / "empty.mts"
+    program.write_text("export const answer: number = 42\n")
+    empty.touch()
+    for path in (program, empty):
+        assert home.attempt(path, file={"inside": f"src/{path.name}"}) == {"is_video": False}
+    stream = encode(tmp_path / "a.ts", still(1, 1))
+    assert home.attempt(stream, file={"inside": "a.ts"})["scene_count"] == 1
+    with pytest.raises(UnsupportedMediaError):
+        home.attempt(program, file={"inside": "main.mp4"})
+
+
 def test_when_it_was_taken_is_told_with_the_zone(tmp_path: Path) -> None:
     tags = {"creation_time": "2023-04-05T06:07:08.000000Z"}
     home = Home(tmp_path / "kept")
