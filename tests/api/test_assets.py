@@ -38,7 +38,7 @@ async def put_source(ground: Ground, name: bytes, content: bytes) -> None:
 async def test_an_asset_is_shown_with_its_tags_and_neighbours(served: Served, ground: Ground) -> None:
     await ground.library(images=2, videos=1)
     await ground.complete()
-    await ground.run("update assets set shown_at = '2024-05-01 UTC'::timestamptz + id * interval '1 day'")
+    await ground.run("update assets set shown_at = '2024-05-01'::timestamp + id * interval '1 day'")
     shown = (await served.client.get("/api/assets/2")).json()
     assert (shown["status"], shown["newer"], shown["older"]) == ("completed", 3, 1)
     assert shown["tags"] == [{"label": "harbour", "score": 0.9}]

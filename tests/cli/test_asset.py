@@ -21,7 +21,7 @@ def ground(database: Database, tmp_path: Path) -> Ground:
 @pytest.mark.spec("L2", "L17")
 async def test_assets_are_listed_and_narrowed(mediamill: Mediamill, ground: Ground) -> None:
     await ground.library(images=3, videos=1)
-    await ground.run("update assets set shown_at = '2024-05-01 UTC'::timestamptz + id * interval '1 day'")
+    await ground.run("update assets set shown_at = '2024-05-01'::timestamp + id * interval '1 day'")
     await ground.run("update assets set status = 'failed', error = 'no image at all' where id = 2")
     lines = (await mediamill("asset", "list", "photos")).out.splitlines()
     assert [line.split()[0] for line in lines[2:]] == ["4", "3", "2", "1"]

@@ -233,9 +233,26 @@ async def _senders(connection: Connection) -> None:
     assert {each["sender_id"]: each["state"] for each in found} == {"41": "allowed", "42": "pending"}
 
 
-async def _talks(connection: Connection) -> None:
+async def _latest(connection: Connection) -> None:
     await _late_media(connection)
     await _senders(connection)
+    await _capture_times(connection)
+
+
+async def _capture_times(connection: Connection) -> None:
+    rows = await connection.fetch(
+        "select rel_path, shown_at::text, status, facts ->> 'taken_at' as taken, facts ->> 'taken_from' as origin "
+        "from assets join libraries l on l.number = library where l.slug = 'old-times'"
+    )
+    assert {row["rel_path"]: tuple(row)[1:] for row in rows} == {
+        "phone.jpg": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00+02:00", "exif_offset"),
+        "camera.jpg": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00", "exif"),
+        "wrong.jpg": ("2024-06-01 00:30:00", "completed", "2024-02-31T00:30:00", None),
+        "iphone.mov": ("2024-06-01 00:30:00", "completed", "2024-06-01T00:30:00+02:00", "quicktime"),
+        "android.mp4": ("2024-05-31 22:30:00", "completed", "2024-05-31T22:30:00+00:00", "container_utc"),
+        "canon.cr3": ("2024-07-01 10:00:00", "pending", None, None),
+        "shot.png": ("2024-07-01 10:00:00", "completed", None, None),
+    }
 
 
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
@@ -253,5 +270,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
-    "0015": _talks,
+    "0015": _latest,
 }

@@ -112,8 +112,7 @@ class Ground(Played):
             "file": file,
         }
         scene |= {"sharpness": 1.0, "keep_reason": "phash"}
-        active = {"anchor_phash": "0" * 16, "scene_start_ts": 5.0 * number + 5}
-        await self.report(job, "scenes", parts={"scene": scene, "active": active})
+        await self.report(job, "scenes", parts={"scene": scene}, checkpoint={"scenes": number})
 
     async def play_video(self, job: ClaimedJob, scenes: int = 2) -> Settled:
         for number in range(1, scenes + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,7 +31,7 @@ from tests.libraries.played import IMAGES, VIDEOS, Ground, ground
 
 __all__ = ["ground"]
 
-SPREAD = "update assets set shown_at = timestamptz '2024-01-01 UTC' + id * interval '10 days'"
+SPREAD = "update assets set shown_at = timestamp '2024-01-01' + id * interval '10 days'"
 Verb = Callable[..., Awaitable[Any]]
 
 
@@ -66,7 +66,7 @@ async def test_pages_go_through_all_assets_newest_first_and_back_again(ground: G
 
 async def test_assets_of_the_same_moment_are_all_listed_once(ground: Ground) -> None:
     await ground.library(images=7)
-    await ground.run("update assets set shown_at = '2024-05-05 UTC'")
+    await ground.run("update assets set shown_at = '2024-05-05'")
     assert await pages(ground, amount=2) == [[7, 6], [5, 4], [3, 2], [1]]
 
 
@@ -89,7 +89,7 @@ async def test_the_list_can_be_narrowed_to_type_status_and_month(ground: Ground)
 
 async def test_a_month_is_narrowed_further_by_a_place(ground: Ground) -> None:
     await ground.library(images=6)
-    await ground.run("update assets set shown_at = '2024-05-01 UTC'::timestamptz + id * interval '1 minute'")
+    await ground.run("update assets set shown_at = '2024-05-01'::timestamp + id * interval '1 minute'")
     first = await ask(ground, list_assets, "photos", month="2024-05", amount=4)
     rest = await ask(ground, list_assets, "photos", month="2024-05", amount=4, after=first["next"])
     assert [asset["id"] for asset in rest["assets"]] == [2, 1]
@@ -340,7 +340,7 @@ async def test_a_page_reads_only_the_index_and_its_own_rows(ground: Ground) -> N
 
 async def _check_plan(connection: Connection, name: str, types: list[str], statuses: list[str]) -> None:
     query = getattr(queries, name)
-    middle = datetime(2024, 1, 8, tzinfo=UTC)
+    middle = datetime(2024, 1, 8)
     given = {"library": 1, "types": types, "statuses": statuses, "amount": 50}
     given |= (
         {"until": middle, "until_id": 1} if name == "list_older" else {"until": None, "until_id": 2**63 - 1}

@@ -58,12 +58,8 @@ async def test_videos_of_other_rules_are_all_cut_again(
     await ground.library(videos=5)
     await ground.complete()
     await ground.run("update assets set segmentation_version = 'scenes-0'")
-    await ground.run(
-        "insert into video_active_state (asset_id, anchor_phash, scene_start_ts, state)"
-        " select id, '', 0, '{}' from assets"
-    )
     assert await invalidate_scenes(ground.database) == 5
-    assert await ground.counts("video_scenes", "video_active_state") == [0, 0]
+    assert await ground.counts("video_scenes") == [0]
     assert await ground.one("select array_agg(distinct status) from assets") == ["pending"]
 
 

@@ -15,7 +15,7 @@ from tests.libraries.played import Ground, ground
 __all__ = ["ground"]
 
 OLDER = "update library_counts set counted_at = counted_at - $1 * interval '1 second'"
-MOVE_ONE = "update assets set shown_at = '2023-01-01Z' where rel_path = 'image-0000001'"
+MOVE_ONE = "update assets set shown_at = '2023-01-01' where rel_path = 'image-0000001'"
 SOME = {"types": ["image"], "statuses": ["pending"]}
 
 
@@ -31,7 +31,7 @@ async def months(ground: Ground, **some: Any) -> dict[str, int]:
 
 async def photos(ground: Ground) -> int:
     number = await ground.library(images=2, videos=1)
-    await ground.run("update assets set shown_at = '2024-05-05Z'")
+    await ground.run("update assets set shown_at = '2024-05-05'")
     return number
 
 

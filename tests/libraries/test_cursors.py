@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -33,9 +33,9 @@ def encode(*parts: Any) -> str:
 @pytest.mark.parametrize(
     "moment",
     [
-        datetime(1970, 1, 1, tzinfo=UTC),
-        datetime(2024, 5, 31, 23, 59, 59, 999_999, UTC),
-        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(1970, 1, 1),
+        datetime(2024, 5, 31, 23, 59, 59, 999_999),
+        datetime(1, 1, 1),
     ],
 )
 def test_a_place_comes_back_to_the_microsecond(moment: datetime, id_: int) -> None:
@@ -93,8 +93,8 @@ def test_a_month_lies_between_its_first_moment_and_that_of_the_next(
     month: str, first: tuple[int, int], after: tuple[int, int]
 ) -> None:
     until, since = read_month(month)
-    assert until == Place(datetime(*after, 1, tzinfo=UTC), 0)
-    assert since == Place(datetime(*first, 1, tzinfo=UTC) - MICROSECOND, LARGEST)
+    assert until == Place(datetime(*after, 1), 0)
+    assert since == Place(datetime(*first, 1) - MICROSECOND, LARGEST)
 
 
 @pytest.mark.parametrize("month", ["", "2024", "2024-13", "2024-00", "0001-01", "9999-12", "x" * 30])

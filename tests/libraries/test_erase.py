@@ -37,7 +37,7 @@ async def test_everything_of_the_library_goes_and_nothing_of_another(ground: Gro
     erased = await empty_trash(ground.database)
     assert erased == Erased(libraries=1, assets=5, moments=4)
     assert await ground.counts(*TABLES) == others
-    assert await ground.counts("kept_files", "held_owners", "video_active_state") == [0, 0, 0]
+    assert await ground.counts("kept_files", "held_owners") == [0, 0]
     assert source.read_bytes() == b"never touched"
     assert await ground.library() != number  # the name is free again
 
@@ -129,7 +129,7 @@ async def test_a_job_that_ends_after_its_asset_is_gone_brings_nothing_back(groun
     await ground.close_scene(film, 2)
     assert (await ground.play_video(film)).done == {film.id}
     assert await ground.fail(lost, permanent=True)
-    empty = ("assets", "video_scenes", "video_active_state", "kept_files", "search_vectors")
+    empty = ("assets", "video_scenes", "kept_files", "search_vectors")
     assert await ground.counts(*empty) == [0] * len(empty)
 
 
@@ -148,6 +148,24 @@ async def test_an_asset_whose_job_is_just_being_settled_holds_nobody_up(ground: 
         await wait_until(all_others_are_gone)
         assert not erasing.done()
     assert (await erasing).assets == BATCH + 2
+
+
+@pytest.mark.spec("L15")
+async def test_a_rest_between_slices_holds_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SLICE", 2), ("REST_LEAST_SECONDS", 600), ("REST_MOST_SECONDS", 600)):
+        monkeypatch.setattr(f"mediamill.libraries.erase.{name}", value)
+    await ground.library(images=5)
+    await ground.remove()
+    erasing = asyncio.create_task(empty_trash(ground.database))
+
+    async def rests() -> bool:
+        return bool(await ground.one("select count(*) = 3 from assets"))
+
+    await wait_until(rests)
+    assert await ground.one("select number from libraries for update nowait") is not None
+    erasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await erasing
 
 
 @pytest.mark.spec("L15")

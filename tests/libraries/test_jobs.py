@@ -175,13 +175,13 @@ def test_every_kind_of_job_is_local_and_goes_back_where_it_came_from() -> None:
     assert [name for name, kind in kinds.items() if kind.on_claimed is not None] == ["library.video"]
 
 
-@pytest.mark.spec("L4")
+@pytest.mark.spec("L4", "L21")
 async def test_an_image_is_kept_with_what_makes_sense_of_its_result(ground: Ground) -> None:
     await ground.library(images=6)
     await ground.feed()
     jobs = sorted(await ground.claim(pool=IMAGES, amount=6), key=lambda job: str(job.subject_id))
     odd: list[dict[str, Any]] = [
-        {"width": 1, "height": 9_999_999, "facts": {"camera": "x"}, "taken_at": "2024-05-31T12:00:00+02:00"},
+        {"width": 1, "height": 9_999_999, "facts": {"camera": "x"}, "taken_at": "2024-06-01T00:30:00+02:00"},
         {"width": 0, "height": 10_000_000, "facts": None, "taken_at": "yesterday"},
         {"width": "640", "height": None},
         {"digest": "AB" * 32},
@@ -190,7 +190,7 @@ async def test_an_image_is_kept_with_what_makes_sense_of_its_result(ground: Grou
     ]
     for job, more in zip(jobs, odd, strict=True):
         await ground.finish(job, await ground.write_image(job) | more)
-    columns = "id, status, width, height, facts, shown_at = '2024-05-31 10:00Z', retry_count"
+    columns = "id, status, width, height, facts, shown_at = '2024-06-01 00:30', retry_count"
     sql = f"select array_agg(({columns})::text order by id) from assets"
     assert await ground.one(sql) == [
         '(1,proxied,1,9999999,"{""camera"": ""x""}",t,0)',

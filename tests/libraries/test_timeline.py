@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from mediamill.libraries.assets import list_assets
+from mediamill.libraries.browse import list_stretch
 from mediamill.libraries.cursors import BadCursorError
 from mediamill.libraries.model import UnknownLibraryError
 from mediamill.libraries.timeline import newest_of_month, timeline
-from tests.libraries.played import Ground, ground
+from tests.libraries.played import IMAGES, Ground, ground
 
 __all__ = ["ground"]
 
@@ -25,13 +27,31 @@ async def place(ground: Ground, id_: int, when: str, **more: Any) -> None:
 
 
 @pytest.mark.spec("L19")
-async def test_assets_are_counted_by_month_of_utc_newest_first(ground: Ground) -> None:
+async def test_assets_are_counted_by_month_newest_first(ground: Ground) -> None:
     await ground.library(images=4, videos=1)
     for id_, when in enumerate(
-        ("2024-05-01 00:00Z", "2024-04-30 23:59:59Z", "2024-06-01 01:00+02", "1999-12-31Z", "2024-05-31Z"), 1
+        ("2024-05-01 00:00Z", "2024-04-30 23:59:59Z", "2024-05-31 23:00", "1999-12-31Z", "2024-05-31Z"), 1
     ):
         await place(ground, id_, when)
     assert list((await months(ground)).items()) == [("2024-05", 3), ("2024-04", 1), ("1999-12", 1)]
+
+
+@pytest.mark.spec("L21")
+async def test_a_photo_stands_under_the_day_that_it_was_where_it_was_taken(ground: Ground) -> None:
+    await ground.library(images=2)
+    await ground.feed()
+    for job, taken_at in zip(
+        await ground.claim(pool=IMAGES, amount=2),
+        ("2024-06-01T00:30:00+02:00", "2024-05-31T23:30:00-07:00"),  # 22:30 and 6:30 UTC
+        strict=True,
+    ):
+        await ground.finish(job, await ground.write_image(job) | {"taken_at": taken_at})
+    assert await months(ground) == {"2024-06": 1, "2024-05": 1}
+    async with ground.database.transaction() as connection:
+        (june,) = (await list_assets(connection, "photos", month="2024-06"))["assets"]
+        stretch = await list_stretch(connection, "photos", month="2024-05")
+    assert june["shown_at"] == datetime(2024, 6, 1, 0, 30)
+    assert [asset["shown_at"] for asset in stretch["assets"]] == [datetime(2024, 5, 31, 23, 30)]
 
 
 async def test_an_empty_library_has_no_months(ground: Ground) -> None:

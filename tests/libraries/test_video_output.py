@@ -71,7 +71,7 @@ async def test_of_what_a_worker_says_of_a_video_only_what_makes_sense_is_kept(gr
         for name in ("frame-000000500.jpg", "frame-000001500.jpg"):
             await ground.keep(job, name, b"frame")
         await ground.finish(job, {"frames": frames, "digest": "00ff", "segmentation_version": "v", **result})
-    columns = "width, height, duration_seconds, facts, shown_at = '2024-05-31 10:00Z', video_preview_path"
+    columns = "width, height, duration_seconds, facts, shown_at = '2024-05-31 12:00', video_preview_path"
     assert await ground.one(f"select array_agg(({columns})::text order by id) from assets") == [
         "(999999,1,0,{},t,)",
         '(,,,"{""codec"": ""x""}",f,)',
@@ -99,7 +99,7 @@ async def test_a_scene_whose_report_was_lost_is_known_from_its_file(ground: Grou
         await ground.keep(job, f"scene-0000{number}.jpg", b"scene", facts)
     await ground.finish(job, {"scene_count": 2, "digest": "00ff"})
     assert await ground.one("select array_agg(number order by number) from video_scenes") == [1, 2]
-    assert await ground.counts("kept_files", "video_active_state") == [0, 0]
+    assert await ground.counts("kept_files") == [0]
 
 
 @pytest.mark.spec("L6")
@@ -112,27 +112,27 @@ async def test_a_scene_whose_report_was_lost_is_known_from_its_file(ground: Grou
         {"keep_reason": "because"},
     ],
 )
-async def test_a_scene_that_makes_no_sense_is_none_and_the_state_of_the_next_goes_with_it(
-    ground: Ground, odd: dict[str, Any] | None
-) -> None:
+async def test_a_scene_that_makes_no_sense_is_none(ground: Ground, odd: dict[str, Any] | None) -> None:
     await ground.library(videos=1)
     await ground.feed()
     (job,) = await ground.claim(pool=VIDEOS)
     scene: dict[str, Any] = {"number": 1, "start_seconds": 0.0, "end_seconds": 5.0, "sharpness": 1.0}
     scene |= {"file": "scene-00001.jpg", "keep_reason": "temporal"}
-    active = {"anchor_phash": "a" * 40, "scene_start_ts": 5.0}
-    active |= {"current_best_pts": 7, "current_best_sharpness": 0.5}
-    told = None if odd is None else {**scene, **odd}
-    await ground.report(job, "scenes", parts={"scene": told, "active": active})
-    assert await ground.counts("video_scenes", "video_active_state") == [0, 0]
-    await ground.report(job, "scenes", parts={"scene": scene, "active": active})
-    assert await ground.counts("video_scenes", "video_active_state") == [1, 1]
-    kept = "select array[anchor_phash, scene_start_ts::text, current_best_pts::text, current_best_sharpness::text]"
-    assert await ground.one(f"{kept} from video_active_state") == ["a" * 32, "5", "7", "0.5"]
-    for nothing in (None, {**active, "x": "x" * 20_000}):
-        await ground.report(job, "scenes", parts={"scene": scene, "active": active})
-        await ground.report(job, "scenes", parts={"scene": scene, "active": nothing})
-        assert await ground.counts("video_scenes", "video_active_state") == [1, 0]
+    await ground.report(job, "scenes", parts={"scene": None if odd is None else {**scene, **odd}})
+    assert await ground.counts("video_scenes") == [0]
+    await ground.report(job, "scenes", parts={"scene": scene})
+    assert await ground.counts("video_scenes") == [1]
+
+
+@pytest.mark.spec("L3")
+async def test_a_file_that_is_no_media_leaves_the_library(ground: Ground) -> None:
+    await ground.library(videos=2)
+    await ground.feed()
+    program, film = await ground.claim(pool=VIDEOS, amount=2)
+    await ground.finish(program, {"is_video": False})
+    await ground.play_video(film)
+    assert await ground.one("select array_agg(id) from assets") == [int(film.subject_id or 0)]
+    assert await ground.counts("kept_files", "dead_jobs") == [0, 0]
 
 
 @pytest.mark.spec("L7", "L8")
@@ -143,11 +143,7 @@ async def test_a_video_that_waits_again_begins_without_what_was_found_before(gro
         "insert into video_frames (asset_id, library, timestamp_ms, is_keyframe, frame_path)"
         " select id, 1, 1500, true, '' from assets"
     )
-    await ground.run(
-        "insert into video_active_state (asset_id, anchor_phash, scene_start_ts, state)"
-        " select id, '', 0, '{}' from assets"
-    )
     await ground.run("update assets set status = 'pending' where id = 1")
     assert await ground.feed() == 1
-    assert await ground.counts("video_scenes", "video_frames", "video_active_state") == [2, 1, 1]
+    assert await ground.counts("video_scenes", "video_frames") == [2, 1]
     assert await ground.one("select bool_and(asset_id = 2) from video_scenes")

@@ -14,7 +14,7 @@ from PIL import Image
 from mediamill.media.errors import DamagedMediaError, MediaError, MediaTooLargeError, UnsupportedMediaError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import memory_budget_bytes
-from mediamill.media.images import encode_jpeg, load_frames, load_pixels, read_picture
+from mediamill.media.images import encode_jpeg, load_frames, load_pixels, read_picture, to_pixels
 from tests.media.making_images import (
     RED,
     corner_names,
@@ -340,6 +340,21 @@ def test_a_torn_image_is_used_if_most_of_it_is_there(tmp_path: Path, suffix: str
     assert torn.image(10, 10) == intact.image(10, 10)
 
 
+@pytest.mark.spec("L4")
+def test_a_raw_photo_that_libraw_refuses_is_read_by_libvips(tmp_path: Path) -> None:
+    path = tmp_path / "photo.nef"
+    pyvips.Image.new_from_array(corners(160, 96)).write_to_file(str(tmp_path / "a.tif"))
+    path.write_bytes((tmp_path / "a.tif").read_bytes())
+
+    picture = read_picture(path, "image/x-nikon-nef", 80)
+
+    assert (picture.facts.width, picture.facts.height, picture.facts.format) == (160, 96, "TIFF")
+    assert corner_names(to_pixels(picture)) == "rgby"
+    path.write_bytes(b"II*\0" + b"\xff" * 500)
+    with pytest.raises(DamagedMediaError, match="the raw photo is damaged"):
+        read_picture(path, "image/x-nikon-nef", 80)
+
+
 @pytest.mark.spec("C26")
 @pytest.mark.parametrize("suffix", ["jpeg", "png", "webp", "gif", "tiff", "bmp"])
 def test_an_image_of_which_little_is_left_is_damaged(tmp_path: Path, suffix: str) -> None:
@@ -378,6 +393,7 @@ def test_the_camera_s_notes_are_read(tmp_path: Path) -> None:
 
     assert read_picture(path, "image/jpeg", 768).facts.exif.facts() == {
         "taken_at": "2024-05-01T12:30:00+02:00",
+        "taken_from": "exif_offset",
         "camera": "Mill One",
         "exposure_seconds": 0.004,
         "gps": {"latitude": 52.5, "longitude": -13.4, "altitude_metres": -34},

@@ -50,10 +50,16 @@ FILL = (
     from generate_series(1, {ROWS // 10}) n""",
 )
 SET_UP = queries.set_up.sql.replace("$1", "0")
-ANY = {"since": None, "until": None, "tagger": None, "types": None}
-SOME = {"since": "2024-02-01Z", "until": "2024-02-02Z"}
+DATES = (
+    "since",
+    "until",
+    "local_since",
+    "local_until",
+)  # a statement takes the first two, the others, or all
+ANY = {**dict.fromkeys(DATES), "tagger": None, "types": None}
+SOME = dict(zip(DATES, ("2024-02-01Z", "2024-02-02Z", "2024-02-01", "2024-02-02"), strict=True))
 WORD: dict[str, Any] = {
-    **dict.fromkeys(("pairs", "ranges", "libraries", "models", "since", "until")),
+    **dict.fromkeys(("pairs", "ranges", "libraries", "models", *DATES)),
     "most": MOST_RANKED,
     "amount": 500,
 }
@@ -75,6 +81,7 @@ NEAR = {
 def found(query: Query, given: dict[str, Any], examines: int, name: str = "") -> Case:
     """As a search runs it. Unless it says so, the index is asked what the rows must match."""
     given = ({"words": given.get("query")} if "words" in query.parameters else {}) | given
+    given = {name: value for name, value in given.items() if name not in DATES or name in query.parameters}
     return Case(query, given, examines, name, SET_UP)
 
 

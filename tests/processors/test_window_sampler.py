@@ -7,11 +7,11 @@ from av.video.frame import VideoFrame
 
 from mediamill.media.frames import Footage
 from mediamill.processors.video.window_sampler import (
-    MOST_KEYFRAMES,
     Sample,
     most_typical,
     sample_windows,
     spread,
+    thin_out,
     windows,
 )
 from tests.media.clips import FPS, encode, pan, still
@@ -51,7 +51,7 @@ def test_of_several_keyframes_the_most_typical_is_taken(tmp_path: Path) -> None:
 
 
 def test_the_most_typical_is_nearest_to_the_mean() -> None:
-    levels = [np.full((32, 32), level, np.uint8) for level in (0, 90, 100, 255)]
+    levels = [np.full((32, 32, 3), level, np.uint8) for level in (0, 90, 100, 255)]
     assert most_typical(levels) == 2  # the mean is 111
 
 
@@ -83,8 +83,28 @@ def test_only_a_part_of_the_file_is_decoded(tmp_path: Path) -> None:
         assert footage.asked == 20  # the keyframes, of 480 frames
 
 
-def test_keyframes_only_are_looked_at_in_part() -> None:
-    assert len(spread(range(10_000), MOST_KEYFRAMES)) == MOST_KEYFRAMES
+def test_all_keyframes_of_a_window_are_looked_at(tmp_path: Path) -> None:
+    path = video(tmp_path / "a.mp4", 20, gop_seconds=0.5)
+    with CountingFootage(path) as footage:
+        assert len(sample_windows(footage, 20.0, 1)) == 1
+        assert footage.asked == 40
+
+
+def test_a_video_of_keyframes_only_is_looked_at_twice_a_second() -> None:
+    assert thin_out([number / 50 for number in range(1000)]) == [number / 2 for number in range(40)]
+    assert thin_out([0.0, 0.4999, 5.0, 5.2, 6.0]) == [0.0, 0.4999, 5.0, 6.0]
+
+
+def test_the_mean_is_taken_in_colour(tmp_path: Path) -> None:
+    """Red once, then greens a little darker and brighter than it: in grey, red would be in the middle."""
+    colours = [(224, 0, 0), (0, 90, 0), (0, 138, 0), (0, 90, 0), (0, 138, 0)]
+    images = [np.full((108, 192, 3), colour, np.uint8) for colour in colours for _ in range(FPS)]
+    path = encode(tmp_path / "a.mp4", images, gop=FPS, options={"sc_threshold": "0", "bf": "0"})
+    (found,) = sample(path, 1, 5.0)
+    assert found.timestamp_ms >= 1000
+
+
+def test_a_few_of_many_are_evenly_apart() -> None:
     assert spread([1, 2, 3], 5) == [1, 2, 3]
     assert spread(range(9), 3) == [1, 4, 7]
 

@@ -67,7 +67,7 @@ class Ground:
                 description, tags, tags_model_id, search_vector)
             values ($1, 1, $2, $3, 0, 1, 1, $4, 'completed', '7-1', $5, $6::jsonb, $8,
                 findable($5, $6::jsonb, $2, $7)) returning id"""
-        at = START + timedelta(days=self.days)
+        at = START.replace(tzinfo=None) + timedelta(days=self.days)
         id_ = int(await self.value(sql, library, path, type, at, description, told, words, tagger))
         await self.vectors(Subject(asset_id=id_, library=library), meaning, look)
         return id_

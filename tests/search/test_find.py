@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -116,6 +116,32 @@ async def test_filters_by_library_type_time_model_and_source(ground: Ground) -> 
     assert await ground.titles("dog", types=("audio",)) == ["4"]
     with pytest.raises(UnknownPlaceError):
         await ground.find("dog", library="nowhere")
+
+
+@pytest.mark.spec("L12", "L21")
+async def test_a_day_is_a_day_wherever_a_photo_was_taken(ground: Ground) -> None:
+    library = await ground.library()
+    photo = await ground.asset(library, "night.jpg", "dog", meaning=towards(0), look=towards(0))
+    film = await ground.asset(library, "night.mp4", "", type="video")
+    await ground.scene(film, 1, "dog", meaning=towards(0), look=towards(0))
+    for id_, hour in ((photo, 0.5), (film, 23.5)):
+        local = datetime(2024, 6, 1) + timedelta(hours=hour)
+        await ground.value("update assets set shown_at = $2 where id = $1 returning id", id_, local)
+    east = timezone(timedelta(hours=2))
+    june: dict[str, Any] = {
+        "since": datetime(2024, 6, 1, tzinfo=east),
+        "until": datetime(2024, 6, 2, tzinfo=east),
+    }
+    queries: list[dict[str, Any]] = [{"words": "dog"}, {"meaning": towards(0)}, {}]
+    may: dict[str, Any] = {
+        "since": datetime(2024, 5, 31, tzinfo=east),
+        "until": datetime(2024, 6, 1, tzinfo=east),
+    }
+    for query in queries:
+        assert set(await ground.titles(**query, **june)) == {"night.jpg", "night.mp4"}
+        assert await ground.titles(**query, **may) == []
+    hits = (await ground.find("dog")).hits
+    assert {hit.happened_at for hit in hits} == {datetime(2024, 6, 1, 0, 30), datetime(2024, 6, 1, 23, 30)}
 
 
 @pytest.mark.spec("L12", "L14")

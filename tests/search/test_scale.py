@@ -151,6 +151,8 @@ async def test_the_index_of_a_model_is_used(ground: Ground) -> None:
         "tagger": None,
         "sources": [],
         "since": None,
+        "local_since": None,
+        "local_until": None,
         "until": None,
         "v": nearest.vector_text(towards(0)),
         "amount": 10,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +34,7 @@ TAGS = [
 ]
 FACTS = {
     "taken_at": "2024-08-03T17:21:00+02:00",
+    "taken_from": "exif_offset",
     "camera": "FUJIFILM X-T4",
     "lens": "XF35mmF1.4 R",
     "f_number": 2.8,
@@ -136,7 +137,7 @@ async def _add(connection: Connection, library: int, path: str, index: int, mode
         path,
         "video" if video else "image",
         index,
-        datetime(2024, 8, 28, 12, tzinfo=UTC) - timedelta(days=2.3 * index),
+        datetime(2024, 8, 28, 12) - timedelta(days=2.3 * index),
         status,
         None if bare else OUTPUT,
         8.0 if video else None,
@@ -199,7 +200,7 @@ async def many_rows(served: Served, folder: Path, amount: int, *, name: str = "E
             "insert into assets (library, folder, rel_path, type, mtime_ns, size, inode, shown_at, status, "
             "duration_seconds) select l.number, 1, 'p/' || lpad(n::text, 8, '0') || '.jpg', "
             "case when n % 10 = 0 then 'video' else 'image' end, 0, 1000, n, "
-            "timestamptz '2025-06-15 12:00+00' - n * interval '10 minutes', 'completed', "
+            "timestamp '2025-06-15 12:00' - n * interval '10 minutes', 'completed', "
             "case when n % 10 = 0 then 12.5 end from libraries l, generate_series(0, $2::int - 1) n where l.slug = $1",
             slug,
             amount,

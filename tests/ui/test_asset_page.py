@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from mediamill.ui.asset_page import exposure, moments, place
+from mediamill.ui.asset_page import exposure, moments, place, taken
 from tests.api.serving import Served
 from tests.ui.browser import until, watch_console
 from tests.ui.picturing import RTL, SCENES, TAGGER, XSS, picture_library
@@ -65,6 +66,9 @@ async def test_neighbours_are_an_arrow_away_and_what_failed_is_tried_again(
     await page.goto(f"{served.url}/assets/{ids[XSS]}")
     await expect(page.get_by_role("heading", level=1)).to_have_text(XSS)
     assert await page.evaluate("window.hurt") is None
+    await expect(page.locator("#facts")).to_contain_text(
+        re.compile(r"Taken28 August 2024, 12:00 \+02:00\s*By the camera's clock")
+    )
     await expect(page.get_by_role("link", name="Newer")).to_have_count(0)
     await page.keyboard.press("ArrowRight")
     await expect(page).to_have_url(re.compile(f"/assets/{ids[RTL]}$"))
@@ -94,6 +98,28 @@ def test_what_a_camera_wrote_reads_as_photographers_write_it() -> None:
     assert place({"gps": {"latitude": 1.5, "longitude": -2}}) == {"latitude": 1.5, "longitude": -2.0}
     assert place({"gps": {"latitude": "<b>", "longitude": 2}}) is None
     assert place({"gps": "here"}) is None
+
+
+@pytest.mark.spec("L21")
+def test_a_time_is_shown_with_its_offset_and_where_it_comes_from() -> None:
+    at = datetime(2024, 6, 1, 0, 30)
+    east = taken(at, {"taken_at": "2024-06-01T00:30:00+02:00", "taken_from": "exif_gps"})
+    assert (east["name"], east["time"]) == ("Taken", "1 June 2024, 00:30 +02:00")
+    assert (east["machine"], east["origin"]) == (
+        "2024-06-01T00:30:00+02:00",
+        "By the camera's clock; the offset by GPS",
+    )
+    bare = taken(at, {"taken_at": "2024-06-01T00:30:00", "taken_from": "exif"})
+    assert (bare["time"], bare["machine"]) == ("1 June 2024, 00:30", "2024-06-01T00:30:00")
+    utc = taken(at, {"taken_at": "2024-06-01T00:30:00+00:00", "taken_from": "container_utc"})
+    assert (utc["time"], utc["origin"]) == ("1 June 2024, 00:30 UTC", "By the file, which only keeps UTC")
+    for facts in ({}, {"taken_from": "<b>"}, {"taken_at": ["x"]}):
+        changed = taken(at, facts)
+        assert (changed["name"], changed["time"], changed["machine"]) == (
+            "File changed",
+            "1 June 2024, 00:30 UTC",
+            "2024-06-01T00:30:00Z",
+        )
 
 
 def test_frames_last_until_the_next_one_and_nothing_leaves_the_time_line() -> None:

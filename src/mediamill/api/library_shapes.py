@@ -18,7 +18,7 @@ MOST_RESCAN_SECONDS = 366 * 86_400
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS, examples=["Photos"])]
 FolderPath = Annotated[str, Field(min_length=1, max_length=PATH_CHARACTERS, examples=["/mnt/photos"])]
-SamplingLimit = Annotated[int, Field(ge=1, le=10_000, description="Frames of a video, with `windows`.")]
+SamplingLimit = Annotated[int, Field(ge=1, le=10_000, description="The most scenes or frames of a video.")]
 
 
 class LibraryIn(BaseModel):
@@ -110,7 +110,11 @@ class ListedAsset(BaseModel):
     name: str
     type: AssetType
     status: AssetStatus
-    shown_at: datetime = Field(description="When it was taken; else, when the file was changed.")
+    shown_at: datetime = Field(
+        description="When it was taken, by the clocks of the place, so without an offset (in one asset's `facts`: "
+        "`taken_at` with the offset where it is known, `taken_from` where it comes from); else, when the file was "
+        "changed, in UTC."
+    )
     size: int
     width: int | None
     height: int | None

@@ -34,7 +34,7 @@ Every = Annotated[
         show_default=False,
     ),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, max=10_000, help="Frames of a video, with `windows`.")]
+Limit = Annotated[int | None, typer.Option(min=1, max=10_000, help="The most scenes or frames of a video.")]
 
 
 class Sampling(StrEnum):

@@ -195,6 +195,12 @@ def read_day(text: str | None, *, end: bool = False) -> datetime | None:
         raise InvalidError(f"{text!r} is no day or time", fix="write it like 2024-05-31") from None
 
 
+def _day_of(moment: str) -> datetime:
+    """Of an asset it is the local time already, which has no zone."""
+    happened = datetime.fromisoformat(moment)
+    return happened.astimezone() if happened.tzinfo else happened
+
+
 def hit_row(hit: dict[str, Any]) -> list[Any]:
     """One thing that was found, as a row."""
     from mediamill.staging.file_names import shown
@@ -204,7 +210,7 @@ def hit_row(hit: dict[str, Any]) -> list[Any]:
         f"{hit['of']}:{hit['id']}" if hit["of"] == "asset" else hit["type"],
         one_line(hit["place"] if hit["source"] == "library" else hit["source"], 30),
         one_line(shown(hit["path"]) or hit["title"], 50),
-        f"{datetime.fromisoformat(hit['happened_at']).astimezone():%Y-%m-%d}",
+        f"{_day_of(hit['happened_at']):%Y-%m-%d}",
         "" if best is None else length(best["at_seconds"]),
         ", ".join(hit["why"]),
         snippet_text((best and best["snippet"]) or hit["snippet"]),

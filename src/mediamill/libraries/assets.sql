@@ -8,8 +8,8 @@
 -- a plan for any values costs no more than one for these, and is kept. To plan anew takes longer than to read the page.
 with asked as materialized (
     select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
-        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
-        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :amount::bigint as amount)
+        coalesce(:until, 'infinity'::timestamp) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamp) as since, :since_id::bigint as since_id, :amount::bigint as amount)
 select m.id, m.shown_at from asked, unnest(types) as t (type), unnest(statuses) as s (status),
     lateral (select id, shown_at from assets
         where library = asked.library and type = t.type and status = s.status and vanished_at is null
@@ -21,8 +21,8 @@ order by m.shown_at desc, m.id desc limit (select amount from asked);
 -- The page before a place: the nearest ones, the nearest first.
 with asked as materialized (
     select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
-        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
-        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :amount::bigint as amount)
+        coalesce(:until, 'infinity'::timestamp) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamp) as since, :since_id::bigint as since_id, :amount::bigint as amount)
 select m.id, m.shown_at from asked, unnest(types) as t (type), unnest(statuses) as s (status),
     lateral (select id, shown_at from assets
         where library = asked.library and type = t.type and status = s.status and vanished_at is null
@@ -33,7 +33,7 @@ order by m.shown_at, m.id limit (select amount from asked);
 -- name: list_vanished
 select id, shown_at from assets
 where library = :library and vanished_at is not null and type = any (:types::text[]) and status = any (:statuses::text[])
-    and (shown_at, id) < (coalesce(:until, 'infinity'::timestamptz), :until_id::bigint)
+    and (shown_at, id) < (coalesce(:until, 'infinity'::timestamp), :until_id::bigint)
 order by shown_at desc, id desc limit :amount;
 
 -- name: list_by_path
@@ -102,8 +102,8 @@ returning id;
 -- As list_older, beginning somewhere behind a place: what is left out is read from the index only.
 with asked as materialized (
     select :library::int as library, :types::text[] as types, :statuses::text[] as statuses,
-        coalesce(:until, 'infinity'::timestamptz) as until, :until_id::bigint as until_id,
-        coalesce(:since, '-infinity'::timestamptz) as since, :since_id::bigint as since_id, :skip::bigint as skip,
+        coalesce(:until, 'infinity'::timestamp) as until, :until_id::bigint as until_id,
+        coalesce(:since, '-infinity'::timestamp) as since, :since_id::bigint as since_id, :skip::bigint as skip,
         :amount::bigint as amount)
 select a.id, a.rel_path, a.type, a.status, a.shown_at, a.duration_seconds, a.output, a.video_preview_path
 from (

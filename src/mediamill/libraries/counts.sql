@@ -19,7 +19,7 @@ select pg_try_advisory_xact_lock(hashtext('library counts'), :library);
 select type, status, to_char(month, 'YYYY-MM') as month, assets, bytes,
     case when month is null then assets else 0 end as vanished
 from (
-    select type, status, case when vanished_at is null then date_trunc('month', shown_at at time zone 'UTC') end as month,
+    select type, status, case when vanished_at is null then date_trunc('month', shown_at) end as month,
         count(*) as assets, sum(size)::bigint as bytes
     from assets where library = :library group by 1, 2, 3) counted;
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mediamill.errors import InvalidError
 
 MOST_ID = 2**63 - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -63,9 +63,9 @@ def read_path(text: str) -> str:
 
 
 def read_month(month: str) -> tuple[Place, Place]:
-    """The places around a month (UTC), `2024-05`: what is in it is before the first and after the second."""
+    """The places around a month, `2024-05`: what is in it is before the first and after the second."""
     try:
-        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+        first = datetime.strptime(month, "%Y-%m")
         after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
         before = first - _MICROSECOND
     except (ValueError, OverflowError):

@@ -1,8 +1,9 @@
-"""Out of the trash, for good: batch by batch, a commit after each. A batch is erased slice by slice, and after each
-slice there is a rest of twice the time it took: whoever searches meanwhile shares the machine with one slice at most.
+"""Out of the trash, for good: batch by batch, and of a batch slice by slice, a commit after each. After a slice there
+is a rest of twice the time it took: whoever searches meanwhile shares the machine with one slice at most, and whoever
+wants a row that is being erased waits for no rest.
 
 A library is marked first: from then on it cannot be restored, and whoever comes goes on erasing it, be it the command
-that asked for it or a server. Every batch holds the library's row: two that erase it take turns. Assets that a job is
+that asked for it or a server. Every slice holds the library's row: two that erase it take turns. Assets that a job is
 just being settled for are passed over and taken in the next round, so that nobody waits for anybody.
 """
 
@@ -13,6 +14,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from asyncpg import LockNotAvailableError, Record
 
@@ -147,23 +149,34 @@ class _Eraser:
         self._erased.moments += await self._erase_parts(ids, queries.pick_scenes, queries.erase_scenes)
         self._erased.moments += await self._erase_parts(ids, queries.pick_frames, queries.erase_frames)
 
-        async def erase(connection: Connection) -> int:
-            async def erase_some(some: list[int]) -> int:
-                gone = await queries.erase_assets.rows(connection, ids=some, library=self._number)
-                await forget_kept(connection, [row["job_id"] for row in gone if row["job_id"] is not None])
-                return len(gone)
-
-            return await _by_slices(ids, erase_some)
-
-        self._erased.assets += await self._in_turn(erase)
+        self._erased.assets += await self._by_slices(ids, self._erase_some)
         self._tell(self._erased)
 
-    async def _erase_parts(self, assets: list[int], pick: Query, erase: Query) -> int:
-        async def erase_batch(connection: Connection) -> int:
-            ids = [row["id"] for row in await pick.rows(connection, assets=assets, batch=BATCH)]
-            return await _by_slices(ids, lambda some: erase.run(connection, ids=some))
+    async def _erase_some(self, ids: list[int], connection: Connection) -> int:
+        gone = await queries.erase_assets.rows(connection, ids=ids, library=self._number)
+        await forget_kept(connection, [row["job_id"] for row in gone if row["job_id"] is not None])
+        return len(gone)
 
-        return await self._until_none(erase_batch)
+    async def _erase_parts(self, assets: list[int], pick: Query, erase: Query) -> int:
+        total = 0
+        while True:
+            async with self._database.connection() as connection:
+                ids = [row["id"] for row in await pick.rows(connection, assets=assets, batch=BATCH)]
+            total += await self._by_slices(ids, lambda some, own: erase.run(own, ids=some))
+            if len(ids) < BATCH:
+                return total
+
+    async def _by_slices(
+        self, ids: list[int], erase: Callable[[list[int], Connection], Awaitable[int]]
+    ) -> int:
+        """How many were erased: a transaction for each slice, and after it, with nothing held, a rest for others."""
+        total = 0
+        for begin in range(0, len(ids), SLICE):
+            began = time.monotonic()
+            total += await self._in_turn(partial(erase, ids[begin : begin + SLICE]))
+            rest = REST_FACTOR * (time.monotonic() - began)
+            await asyncio.sleep(min(max(rest, REST_LEAST_SECONDS), REST_MOST_SECONDS))
+        return total
 
     async def _erase_folders(self, connection: Connection) -> int:
         return await queries.erase_folders.run(connection, library=self._number, batch=BATCH)
@@ -201,14 +214,3 @@ class _Eraser:
             except LockNotAvailableError:
                 log.debug("library %d: somebody else is at it; again", self._number)
                 await asyncio.sleep(REST_LEAST_SECONDS)
-
-
-async def _by_slices(ids: list[int], erase: Callable[[list[int]], Awaitable[int]]) -> int:
-    """How many were erased; with a rest after each slice for the sake of others."""
-    total = 0
-    for begin in range(0, len(ids), SLICE):
-        began = time.monotonic()
-        total += await erase(ids[begin : begin + SLICE])
-        rest = REST_FACTOR * (time.monotonic() - began)
-        await asyncio.sleep(min(max(rest, REST_LEAST_SECONDS), REST_MOST_SECONDS))
-    return total

@@ -109,7 +109,7 @@ async def _feed(
         jobs = [make(library, row) for row in waiting]
         if work == "video":
             ids = [row["id"] for row in waiting]
-            for statement in (queries.drop_scenes, queries.drop_frames, queries.drop_active_states):
+            for statement in (queries.drop_scenes, queries.drop_frames):
                 await statement.run(connection, ids=ids)
     else:
         waiting, jobs = await _tag_jobs(connection, settings, library, room)

@@ -25,7 +25,6 @@ async def invalidate_scenes(database: Database, version: str | None = None) -> i
             rows = await queries.invalidate_videos.rows(connection, version=version, batch=BATCH)
             ids = [row["id"] for row in rows]
             await queries.drop_scenes.run(connection, ids=ids)
-            await queries.drop_active_states.run(connection, ids=ids)
         total += len(ids)
         if len(ids) < BATCH:
             break

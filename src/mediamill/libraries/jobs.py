@@ -145,7 +145,6 @@ async def take_back(connection: Connection, jobs: Sequence[Moved]) -> set[int]:
     if ids:  # scenes of another job may be there; this one's are made from what it has kept
         await queries.drop_scenes.run(connection, ids=ids)
         await queries.drop_frames.run(connection, ids=ids)
-        await queries.drop_active_states.run(connection, ids=ids)
     return {row["job_id"] for row in rows}
 
 

@@ -75,12 +75,12 @@ def facts_text(facts: Any) -> str:
 
 
 def read_time(text: Any) -> datetime | None:
-    """When it was taken, with a time zone; None if that makes no sense."""
+    """When it was taken, by the clocks of the place; None if that makes no sense."""
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return moment.astimezone() if 1800 < moment.year < 2200 else None
+    return moment.replace(tzinfo=None) if 1800 < moment.year < 2200 else None
 
 
 def owner_of(number: int) -> str:

@@ -70,9 +70,6 @@ delete from video_scenes where asset_id = any (:ids::bigint[]);
 -- name: drop_frames!
 delete from video_frames where asset_id = any (:ids::bigint[]);
 
--- name: drop_active_states!
-delete from video_active_state where asset_id = any (:ids::bigint[]);
-
 -- name: find_lost_jobs
 -- Jobs that are no more, though their assets wait for them: somebody purged them. Read by one snapshot, in which a job
 -- and the asset that names it come together: one that was fed just now is not among them.
@@ -99,10 +96,10 @@ update assets a set status = 'proxied', job_id = null, retry_count = 0, error = 
     text_model_id = null, look_model_id = null, output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
     facts = f.facts::jsonb || jsonb_strip_nulls(
         jsonb_build_object('text', a.facts -> 'text', 'models', a.facts -> 'models')),
-    shown_at = coalesce(f.taken_at, to_timestamp(a.mtime_ns / 1e9)),
+    shown_at = coalesce(f.taken_at, to_timestamp(a.mtime_ns / 1e9) at time zone 'UTC'),
     search_vector = findable(a.description, a.tags, a.rel_path, a.facts ->> 'text')
 from unnest(:ids::bigint[], :jobs::bigint[], :outputs::text[], :widths::int[], :heights::int[], :facts::text[],
-    :digests::text[], :taken::timestamptz[]) as f (id, job_id, output, width, height, facts, digest, taken_at)
+    :digests::text[], :taken::timestamp[]) as f (id, job_id, output, width, height, facts, digest, taken_at)
 where a.id = f.id and a.job_id = f.job_id returning a.id;
 
 -- name: note_retries!
@@ -140,6 +137,10 @@ where a.id = f.id and a.job_id = f.job_id;
 -- name: lock_asset
 select id, library, rel_path, status, job_id, output, mtime_ns, size from assets where id = :id for update;
 
+-- name: drop_asset!
+-- It is no media at all. The folder keeps its digest, so no scan finds the file again before something changes there.
+delete from assets where id = :id;
+
 -- name: put_scene!
 -- An earlier attempt may have found another one of that number: by the rules of another version, or in other bytes.
 with corrected as (
@@ -156,13 +157,6 @@ select id, library, :number, :start_ts, :end_ts, :sharpness, :keep_reason, :rep_
 -- name: drop_scenes_after!
 delete from video_scenes where asset_id = :asset_id and number > :last;
 
--- name: put_active_state!
-insert into video_active_state (asset_id, anchor_phash, scene_start_ts, current_best_pts, current_best_sharpness, state)
-values (:asset_id, :anchor_phash, :scene_start_ts, :best_pts, :best_sharpness, :state::jsonb)
-on conflict (asset_id) do update set anchor_phash = excluded.anchor_phash, scene_start_ts = excluded.scene_start_ts,
-    current_best_pts = excluded.current_best_pts, current_best_sharpness = excluded.current_best_sharpness,
-    state = excluded.state;
-
 -- name: put_frame!
 insert into video_frames (asset_id, library, timestamp_ms, is_keyframe, frame_path)
 select id, library, :timestamp_ms, :is_keyframe, :frame_path from assets where id = :asset_id on conflict do nothing;
@@ -172,6 +166,6 @@ update assets set status = 'proxied', job_id = null, retry_count = 0, error = nu
     text_model_id = null, look_model_id = null,
     width = :width, height = :height, duration_seconds = :duration_seconds, facts = :facts::jsonb,
     proxy_digest = decode(:digest, 'hex'), video_preview_path = :preview, segmentation_version = :segmentation_version,
-    shown_at = coalesce(:taken_at, to_timestamp(mtime_ns / 1e9)),
+    shown_at = coalesce(:taken_at, to_timestamp(mtime_ns / 1e9) at time zone 'UTC'),
     search_vector = findable(description, tags, rel_path, null)
 where id = :id;

@@ -78,7 +78,7 @@ from assets where library = :library and rel_path = any (:paths::text[]);
 -- Another content: all work on it begins anew, and what comes of a job that is under way is not taken.
 update assets a set status = 'pending', job_id = null, retry_count = 0, error = null, error_code = null,
     vanished_at = null, folder = f.folder, mtime_ns = f.mtime_ns, size = f.size, inode = f.inode,
-    shown_at = case when output is null then to_timestamp(0) + f.mtime_ns / 1000 * interval '1 microsecond' else shown_at end
+    shown_at = case when output is null then timestamp 'epoch' + f.mtime_ns / 1000 * interval '1 microsecond' else shown_at end
 from unnest(:ids::bigint[], :folders::bigint[], :mtimes::bigint[], :sizes::bigint[], :inodes::bigint[])
     as f (id, folder, mtime_ns, size, inode)
 where a.id = f.id;

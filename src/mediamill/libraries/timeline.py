@@ -15,7 +15,7 @@ from mediamill.libraries.model import STATUSES, TYPES
 async def timeline(
     connection: Connection, slug: str, types: Sequence[str] = TYPES, statuses: Sequence[str] = STATUSES
 ) -> list[dict[str, Any]]:
-    """[{"month": "2024-05", "count": 7}, …], newest first, by UTC."""
+    """[{"month": "2024-05", "count": 7}, …], newest first, by the local time where each was taken."""
     library = await find_library(connection, slug)
     return await month_counts(connection, library["number"], types, statuses)
 

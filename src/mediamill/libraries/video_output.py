@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from mediamill.storage.contract import Storage
 
 REASONS = ("phash", "temporal", "forced")
 MOST_FRAMES = 10_000
-STATE_CHARACTERS = 20_000
 _FRAME = re.compile(r"(scene-\d{5}|frame-\d{9})\.jpg")
 
 
@@ -34,34 +32,19 @@ async def begin_videos(place: Place, _connection: Connection, jobs: Sequence[Mov
 
 
 async def keep_scene(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
-    """A scene has ended: its row, and the state of the one that is open now. Both or neither."""
-    scene, active = parts.get("scene"), parts.get("active")
+    """A scene has ended: its row. Where its attempt stood goes with the job, in the same transaction."""
+    scene = parts.get("scene")
     asset_id = id_of(job.subject_id)
     asset = await queries.lock_asset.row(connection, id=asset_id)
-    if asset is None or asset["job_id"] != job.id or not isinstance(scene, Mapping):
-        return
-    if not await _put_scene(connection, asset_id, job.id, scene):
-        return
-    state = json.dumps(active)
-    if not isinstance(active, Mapping) or len(state) > STATE_CHARACTERS:
-        await queries.drop_active_states.run(connection, ids=[asset_id])
-        return
-    await queries.put_active_state.run(
-        connection,
-        asset_id=asset_id,
-        anchor_phash=str(active.get("anchor_phash"))[:32],
-        scene_start_ts=float(active["scene_start_ts"]),
-        best_pts=active.get("current_best_pts"),
-        best_sharpness=active.get("current_best_sharpness"),
-        state=state,
-    )
+    if asset is not None and asset["job_id"] == job.id and isinstance(scene, Mapping):
+        await _put_scene(connection, asset_id, job.id, scene)
 
 
-async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: Mapping[str, Any]) -> bool:
-    """Its row, in place of one that an earlier attempt found by other rules; False if what was told is no scene."""
+async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: Mapping[str, Any]) -> None:
+    """Its row, in place of one that an earlier attempt found by other rules; nothing if what was told is no scene."""
     file = str(scene.get("file"))
     if scene.get("keep_reason") not in REASONS or not _FRAME.fullmatch(file):
-        return False
+        return
     await queries.put_scene.run(
         connection,
         asset_id=asset_id,
@@ -72,7 +55,6 @@ async def _put_scene(connection: Connection, asset_id: int, job_id: int, scene: 
         keep_reason=scene["keep_reason"],
         rep_frame_path=str(output_folder(asset_id, output_of(job_id)) / file),
     )
-    return True
 
 
 async def keep_videos(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -82,8 +64,10 @@ async def keep_videos(place: Place, connection: Connection, jobs: Sequence[Moved
         asset = await queries.lock_asset.row(connection, id=asset_id)
         if asset is None or asset["job_id"] != job.job_id:  # erased, or changed meanwhile: swept later
             await forget_kept(connection, [job.job_id])
-            continue
-        await _keep_video(storage_at(place), connection, asset_id, job)
+        elif isinstance(job.result, Mapping) and job.result.get("is_video") is False:
+            await queries.drop_asset.run(connection, id=asset_id)
+        else:
+            await _keep_video(storage_at(place), connection, asset_id, job)
 
 
 async def _keep_video(storage: Storage, connection: Connection, asset_id: int, job: Moved) -> None:
@@ -106,7 +90,6 @@ async def _keep_video(storage: Storage, connection: Connection, asset_id: int, j
                 is_keyframe=bool(frame["is_keyframe"]),
                 frame_path=str(folder / frame["file"]),
             )
-    await queries.drop_active_states.run(connection, ids=[asset_id])
     await queries.keep_video.run(
         connection,
         id=asset_id,

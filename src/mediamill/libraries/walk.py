@@ -22,8 +22,8 @@ NAME_BYTES = 255 * 4 + 1  # the longest name as text, if none of it is UTF-8
 LARGEST = 2**63 - 1
 
 _IMAGES = (
-    "jpg jpeg jpe jfif png gif webp tif tiff bmp heic heif hif avif jxl jp2 psd dng cr2 cr3 crw nef nrw arw srf sr2 "
-    "raf orf rw2 pef srw 3fr fff iiq rwl x3f erf mrw dcr kdc mef mos"
+    "jpg jpeg jpe jfif png gif webp tif tiff bmp heic heif hif avif dng cr2 cr3 nef nrw arw srf sr2 "
+    "raf orf rw2 pef srw 3fr fff iiq rwl erf dcr kdc mef mos"
 )
 _VIDEOS = "mp4 m4v mov qt mkv webm avi mpg mpeg mpe m2v vob mts m2ts ts 3gp 3g2 wmv asf flv f4v ogv mxf"
 _KINDS = {

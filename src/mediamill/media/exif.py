@@ -6,8 +6,18 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
+
+from mediamill.media.capture_time import (
+    CaptureTime,
+    captured,
+    gps_moment,
+    offset_by_gps,
+    read_exif_time,
+    read_text_time,
+    read_xmp_time,
+)
 
 MAX_ENTRIES = 512  # of one directory
 MAX_VALUE_BYTES = 64 * 1024
@@ -17,8 +27,11 @@ ORIENTATION = 0x0112
 SUB_IFDS = 0x014A
 DNG_VERSION = 0xC612
 _EXIF_POINTER, _GPS_POINTER = 0x8769, 0x8825
-_MAKE, _MODEL, _SOFTWARE, _DATE_TIME = 0x010F, 0x0110, 0x0131, 0x0132
-_TAKEN, _TAKEN_OFFSET, _LENS = 0x9003, 0x9011, 0xA434
+_MAKE, _MODEL, _SOFTWARE, _LENS = 0x010F, 0x0110, 0x0131, 0xA434
+# A time, its offset, its digits behind the second: of the photo, of its digitizing, of its last change.
+_TAKEN, _DIGITIZED, _CHANGED = (0x9003, 0x9011, 0x9291), (0x9004, 0x9012, 0x9292), (0x0132, 0x9010, 0x9290)
+_GPS_TIME, _GPS_DATE = 7, 29
+_XMP = 0x02BC
 _NUMBERS = {0x829A: "exposure_seconds", 0x829D: "f_number", 0x8827: "iso", 0x920A: "focal_length_mm"}
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 9: 4, 10: 8, 13: 4}  # bytes of one value, by type
 _CODES = {3: "H", 4: "I", 9: "i", 13: "I"}
@@ -30,12 +43,22 @@ class _Entry:
     data: bytes
 
 
-class Exif:
-    """The tags of an image: of its first directory, of the camera's and of the place's."""
+class Blob(Protocol):
+    """Bytes, or a file that is read as if it were."""
 
-    def __init__(self, blob: bytes = b"") -> None:
+    def __getitem__(self, part: slice, /) -> bytes: ...
+
+
+class Exif:
+    """The tags of an image: of its first directory, of the camera's and of the place's; and other notes about it.
+
+    `xmp`: what editors write. `created`: a time as text, as a PNG may have it.
+    """
+
+    def __init__(self, blob: Blob = b"", xmp: bytes = b"", created: str = "") -> None:
         self._blob = blob
-        self._start = 6 if blob[:6] == b"Exif\0\0" else 0
+        self._xmp_time, self._created = read_xmp_time(xmp), created
+        self._start = 6 if blob[0:6] == b"Exif\0\0" else 0
         self._order = {b"II": "<", b"MM": ">"}.get(bytes(blob[self._start : self._start + 2]), "")
         self.main: Mapping[int, _Entry] = {}
         self.camera: Mapping[int, _Entry] = {}
@@ -44,7 +67,15 @@ class Exif:
             self.main = self._directory(self._number_at(4, "I"))
             self.camera = self._directory(self._pointer(_EXIF_POINTER))
             self.place = self._directory(self._pointer(_GPS_POINTER))
+            self._xmp_time = self._xmp_time or read_xmp_time(self.raw(_XMP) or b"")
         self._blob = b""  # it may be a whole photo, which must not be held
+
+    @classmethod
+    def of_parts(cls, main: bytes, camera: bytes, place: bytes, xmp: bytes = b"") -> Exif:
+        """Where each directory is a small TIFF of its own, as in CR3."""
+        whole = cls(main, xmp)
+        whole.camera, whole.place = cls(camera).main, cls(place).main
+        return whole
 
     def raw(self, tag: int) -> bytes | None:
         """The bytes of a tag of the first directory."""
@@ -54,7 +85,7 @@ class Exif:
     def facts(self) -> dict[str, Any]:
         """Time, camera, lens, exposure and place, as JSON; what is missing or makes no sense is left out."""
         found: dict[str, Any] = {
-            "taken_at": self._taken_at(),
+            **(taken.facts() if (taken := self.taken()) else {}),
             "camera": self._camera(),
             "lens": _text(self.camera.get(_LENS)),
             "software": _text(self.main.get(_SOFTWARE)),
@@ -122,13 +153,38 @@ class Exif:
             return f"{make} {model}"
         return model or make
 
-    def _taken_at(self) -> str | None:
-        text = _text(self.camera.get(_TAKEN)) or _text(self.main.get(_DATE_TIME)) or ""
-        try:
-            moment = datetime.strptime(text[:19], "%Y:%m:%d %H:%M:%S")
-        except ValueError:
+    def taken(self) -> CaptureTime | None:
+        """When it was taken: by the camera's clock, by an editor's word, by the satellites; else its last change."""
+        return (
+            self._written(*_TAKEN)
+            or self._written(*_DIGITIZED)
+            or self._xmp_time
+            or captured(self._gps_time(), "gps")
+            or self._written(*_CHANGED)
+            or read_text_time(self._created)
+        )
+
+    def _written(self, time: int, offset: int, fraction: int) -> CaptureTime | None:
+        """A time of the camera's clock. Some cameras write its offset beside the same time of the last change only."""
+        text, changed = self._time_text(time), self._time_text(_CHANGED[0])
+        zone = _text(self.camera.get(offset))
+        if zone is None and text == changed:
+            zone = _text(self.camera.get(_CHANGED[1]))
+        moment = read_exif_time(text, zone, _text(self.camera.get(fraction)))
+        if moment is None or moment.tzinfo is not None:
+            return captured(moment, "exif_offset")
+        utc = self._gps_time()
+        found = offset_by_gps(moment, utc) if utc else None
+        return captured(moment.replace(tzinfo=found), "exif_gps" if found else "exif")
+
+    def _time_text(self, tag: int) -> str | None:
+        return _text((self.main if tag == _CHANGED[0] else self.camera).get(tag))
+
+    def _gps_time(self) -> datetime | None:
+        clock = self._numbers(self.place.get(_GPS_TIME))[:3]
+        if len(clock) < 3 or not all(map(math.isfinite, clock)):
             return None
-        return moment.replace(tzinfo=_zone(_text(self.camera.get(_TAKEN_OFFSET)))).isoformat()
+        return gps_moment(_text(self.place.get(_GPS_DATE)), (clock[0], clock[1], clock[2]))
 
     def _gps(self) -> dict[str, float] | None:
         latitude, longitude = self._degrees(2, 1, "S", 90), self._degrees(4, 3, "W", 180)
@@ -151,15 +207,6 @@ class Exif:
         if (_text(self.place.get(sign_tag)) or "").upper() == negative:
             degrees = -degrees
         return round(degrees, 6) if abs(degrees) <= limit else None
-
-
-def _zone(text: str | None) -> timezone | None:
-    """+02:00 as a time zone."""
-    try:
-        hours, minutes = (int(part) for part in (text or "").split(":"))
-        return timezone(timedelta(hours=hours, minutes=-minutes if (text or "").startswith("-") else minutes))
-    except ValueError:
-        return None
 
 
 def _text(entry: _Entry | None) -> str | None:

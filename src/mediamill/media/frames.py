@@ -246,9 +246,9 @@ class Footage:
         told = time_of(frame, self.origin)
         return seconds if told is None else max(0.0, told)
 
-    def tiny_of(self, frame: VideoFrame) -> Gray:
-        """A frame at 32 × 32, grey."""
-        return to_tiny(self._shrink(frame))
+    def tiny_of(self, frame: VideoFrame) -> Pixels:
+        """A frame at 32 × 32, in colour."""
+        return to_tiny(self._shrink(frame, "rgb24"))
 
     def _choose_stream(self, threads: int, rough: bool) -> VideoStream:
         stream = next(iter(moving_pictures(self._container)), None)
@@ -323,10 +323,10 @@ class Footage:
         except (av.FFmpegError, ValueError):
             self.damage.bad_packets += 1
 
-    def _shrink(self, frame: VideoFrame) -> Gray:
+    def _shrink(self, frame: VideoFrame, pixel_format: str = "gray") -> NDArray[np.uint8]:
         check_size(frame.width, frame.height)
         small = self._scaler.reformat(
-            frame, SMALL, SMALL, "gray", interpolation=Interpolation.AREA, threads=1
+            frame, SMALL, SMALL, pixel_format, interpolation=Interpolation.AREA, threads=1
         )
         return np.asarray(small.to_ndarray(), np.uint8)
 
@@ -337,7 +337,7 @@ def check_size(width: int, height: int) -> None:
         raise MediaTooLargeError(f"the video has {width} × {height} pixels; the limit is {MOST_PIXELS}")
 
 
-def to_tiny(small: Gray) -> Gray:
+def to_tiny(small: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Fold 160 × 160 into 32 × 32."""
     return np.asarray(cv2.resize(small, (TINY, TINY), interpolation=cv2.INTER_AREA), np.uint8)
 

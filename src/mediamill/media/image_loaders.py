@@ -16,6 +16,7 @@ import pyvips
 from mediamill.media.errors import DamagedMediaError, MediaTooLargeError
 from mediamill.media.exif import Exif
 from mediamill.media.image_limits import check_size
+from mediamill.media.peek import FileBytes
 
 MAX_HEIC_BYTES = 256 * 1024 * 1024  # the file is read into memory
 MAX_ANIMATION_BYTES = 64 * 1024 * 1024  # a frame may take 14 bytes in a file, and six times that in memory
@@ -65,7 +66,7 @@ def _vips(name: str, descriptor: int) -> Callable[..., pyvips.Image]:
     return functools.partial(load, source, access="sequential")
 
 
-def _opened(name: str, image: pyvips.Image, header: pyvips.Image) -> Opened:
+def _opened(name: str, image: pyvips.Image, header: pyvips.Image, exif: Exif | None = None) -> Opened:
     return Opened(
         image,
         header.width,
@@ -74,8 +75,18 @@ def _opened(name: str, image: pyvips.Image, header: pyvips.Image) -> Opened:
         pages=_number(header, "n-pages", 1),
         bits=_number(header, "bits-per-sample", 16 if header.format == "ushort" else 8),
         orientation=_number(header, "orientation", 1),
-        exif=Exif(bytes(header.get("exif-data"))) if header.get_typeof("exif-data") else Exif(),
+        exif=exif or Exif(_bytes(header, "exif-data"), _bytes(header, "xmp-data"), _created(header)),
     )
+
+
+def _bytes(image: pyvips.Image, field: str) -> bytes:
+    return bytes(image.get(field)) if image.get_typeof(field) else b""
+
+
+def _created(image: pyvips.Image) -> str:
+    """A PNG's text of when it was made."""
+    fields = (name for name in image.get_fields() if name.startswith("png-comment-"))
+    return next((str(image.get(name)) for name in fields if name.endswith("-Creation Time")), "")
 
 
 def _number(image: pyvips.Image, field: str, default: int) -> int:
@@ -131,7 +142,7 @@ def open_tiff(descriptor: int, _side: int, fail_on: str, _page: int) -> Opened:
     """Strip by strip; the library refuses strips and tiles that would take too much."""
     image = _vips("tiff", descriptor)(fail_on=fail_on)
     check_size("TIFF image", image.width, image.height)
-    return _opened("TIFF", image, image)
+    return _opened("TIFF", image, image, Exif(FileBytes(descriptor)))
 
 
 def open_avif(descriptor: int, _side: int, fail_on: str, _page: int) -> Opened:
@@ -155,7 +166,7 @@ def open_heic(descriptor: int, _side: int, _fail_on: str, _page: int) -> Opened:
         width, height = heif.size
         check_size("HEIC image", width, height, 6)
         pixels = np.asarray(heif)  # lives only as long as `heif`, and its rows may be padded
-        exif = Exif(bytes(heif.info.get("exif") or b""))
+        exif = Exif(bytes(heif.info.get("exif") or b""), bytes(heif.info.get("xmp") or b""))
     except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, TypeError) as error:
         raise DamagedMediaError(f"the HEIC image is damaged: {first_line(error)}") from error
     image = pyvips_from(pixels, heif.info.get("icc_profile")).crop(0, 0, width, height)

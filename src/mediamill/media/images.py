@@ -57,8 +57,7 @@ def read_picture(source: Source, mime_type: str, side: int, *, ignore_previews: 
     if mime_type in LOADERS:
         return _read_whole_or_torn(source, LOADERS[mime_type], side)
     if mime_type.startswith("image/x-"):  # so is every camera's raw format called
-        with opened(source) as descriptor:
-            return _reduce(open_raw(descriptor, side, ignore_previews=ignore_previews), side)
+        return _read_raw(source, side, ignore_previews=ignore_previews)
     raise UnsupportedMediaError(f"images of type {mime_type} are not supported")
 
 
@@ -121,6 +120,18 @@ def encode_jpeg(pixels: Pixels, quality: int = 85) -> bytes:
     image = pyvips.Image.new_from_array(pixels)
     data: bytes = image.jpegsave_buffer(Q=quality, keep="none")
     return data
+
+
+def _read_raw(source: Source, side: int, *, ignore_previews: bool) -> Picture:
+    """By LibRaw. What it does not know is often a TIFF with a picture that libvips can read."""
+    try:
+        with opened(source) as descriptor:
+            return _reduce(open_raw(descriptor, side, ignore_previews=ignore_previews), side)
+    except DamagedMediaError as error:
+        try:
+            return _read(source, LOADERS["image/tiff"], side, "error")
+        except DamagedMediaError:
+            raise error from None
 
 
 def _read_whole_or_torn(source: Source, loader: Loader, side: int) -> Picture:

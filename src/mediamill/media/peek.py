@@ -42,6 +42,16 @@ class Peek:
         return int.from_bytes(found, "little" if little else "big") if len(found) == count else 0
 
 
+class FileBytes:
+    """A part of a file that somebody else is reading: its place in the file is left where it is."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __getitem__(self, part: slice) -> bytes:
+        return os.pread(self._descriptor, max(0, part.stop - part.start), part.start)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open without ever waiting for a pipe or a device. Raises OSError for what is no regular file."""
     return os.fdopen(open_quietly(path), "rb", buffering=0)

@@ -12,9 +12,9 @@ import pyvips
 import rawpy
 
 from mediamill.media.errors import DamagedMediaError, MediaTooLargeError
-from mediamill.media.exif import Exif
 from mediamill.media.image_limits import check_size
 from mediamill.media.image_loaders import Opened, pyvips_from, set_up_vips
+from mediamill.media.raw_notes import read_notes
 
 MAX_RAW_BYTES = 256 * 1024 * 1024  # the file is read into memory
 LEAST_PREVIEW_SIDE = 640  # smaller previews are thumbnails for the camera's display
@@ -34,7 +34,7 @@ def open_raw(descriptor: int, side: int, *, ignore_previews: bool = False) -> Op
         ):
             preview = _developed_or(preview, raw, side)
         orientation = int(preview.get("orientation")) if preview.get_typeof("orientation") else 1
-        return Opened(preview, width, height, "RAW", 1, 16, orientation, Exif(data))
+        return Opened(preview, width, height, "RAW", 1, 16, orientation, read_notes(data))
 
 
 def _read_all(descriptor: int) -> bytes:

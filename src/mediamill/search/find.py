@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 
 from asyncpg import QueryCanceledError, Record
@@ -126,7 +127,7 @@ def _mix(*ranked: list[Row]) -> list[Row]:
 
 async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> list[Row]:
     amount = wanted.after + wanted.amount + 1
-    found: list[tuple[object, Row]] = []
+    found: list[tuple[datetime, Row]] = []
     types = [name for name in ("image", "video") if not narrow.types or name in narrow.types]
     rows = await queries.newest_assets.rows(
         connection,
@@ -135,7 +136,7 @@ async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> lis
         statuses=list(STATUSES),
         tagger=narrow.tagger,
         amount=amount,
-        **narrow.dates,
+        **narrow.local_dates,
     )
     found += [(row["shown_at"], Row(("asset", str(row["id"])), "asset", row["id"])) for row in rows]
     if narrow.sources and narrow.tagger is None:
@@ -147,9 +148,13 @@ async def _newest(connection: Connection, wanted: Wanted, narrow: Narrow) -> lis
             **narrow.dates,
         )
         found += [
-            (row["happened_at"], Row((row["source"], row["subject"]), "entry", row["id"])) for row in rows
+            (
+                row["happened_at"].astimezone(UTC).replace(tzinfo=None),
+                Row((row["source"], row["subject"]), "entry", row["id"]),
+            )
+            for row in rows
         ]
-    found.sort(key=lambda one: one[0], reverse=True)  # type: ignore[arg-type,return-value]
+    found.sort(key=lambda one: one[0], reverse=True)  # of a photo, only the local time is known
     return [row for _, row in found[:amount]]
 
 
@@ -204,6 +209,6 @@ async def _visible_assets(connection: Connection, ids: list[int], narrow: Narrow
         libraries=list(narrow.libraries or ()),
         types=narrow.some_types,
         tagger=narrow.tagger,
-        **narrow.dates,
+        **narrow.local_dates,
     )
     return {("asset", str(row["id"])) for row in found}

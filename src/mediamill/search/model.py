@@ -119,7 +119,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing that was found, with its best moments first. `place`: the library, or whatever an entry is about."""
+    """One thing that was found, with its best moments first. `place`: the library, or whatever an entry is about.
+
+    `happened_at`: of an asset the local time where it was taken, without an offset.
+    """
 
     of: str
     id: int

@@ -80,6 +80,7 @@ def _filters(narrow: Narrow) -> dict[str, Any]:
         "tagger": narrow.tagger,
         "sources": list(narrow.sources),
         **narrow.dates,
+        **narrow.local_dates,
     }
     some = len(narrow.sources) not in (0, 3) or any(
         value is not None for name, value in given.items() if name != "sources"

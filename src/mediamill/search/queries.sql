@@ -127,7 +127,7 @@ select id, id as asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::tex
         and (:libraries::int[] is null or search_keys(id, library, type, tags_model_id) && :libraries)
         and (:sorts::int[] is null or search_keys(id, library, type, tags_model_id) && :sorts)
         and (:models::int[] is null or search_keys(id, library, type, tags_model_id) && :models)
-        and (:since::timestamptz is null or shown_at >= :since) and (:until::timestamptz is null or shown_at < :until)
+        and (:local_since::timestamp is null or shown_at >= :local_since) and (:local_until::timestamp is null or shown_at < :local_until)
     limit :most) found
 order by rank desc, id desc limit :amount;
 
@@ -139,9 +139,9 @@ select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsq
         and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
         and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
         and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
-        and (:since::timestamptz is null and :until::timestamptz is null
-            or (select true from assets a where a.id = s.asset_id and (:since::timestamptz is null or a.shown_at >= :since)
-                and (:until::timestamptz is null or a.shown_at < :until)))
+        and (:local_since::timestamp is null and :local_until::timestamp is null
+            or (select true from assets a where a.id = s.asset_id and (:local_since::timestamp is null or a.shown_at >= :local_since)
+                and (:local_until::timestamp is null or a.shown_at < :local_until)))
     limit :most) found
 order by rank desc, id desc limit :amount;
 
@@ -153,9 +153,9 @@ select id, asset_id, ts_rank('{0.2,0.4,0.6,1}', search_vector, :query::text::tsq
         and (:ranges::int[] is null or search_keys(id, library, 'video', tags_model_id) && :ranges)
         and (:libraries::int[] is null or search_keys(id, library, 'video', tags_model_id) && :libraries)
         and (:models::int[] is null or search_keys(id, library, 'video', tags_model_id) && :models)
-        and (:since::timestamptz is null and :until::timestamptz is null
-            or (select true from assets a where a.id = f.asset_id and (:since::timestamptz is null or a.shown_at >= :since)
-                and (:until::timestamptz is null or a.shown_at < :until)))
+        and (:local_since::timestamp is null and :local_until::timestamp is null
+            or (select true from assets a where a.id = f.asset_id and (:local_since::timestamp is null or a.shown_at >= :local_since)
+                and (:local_until::timestamp is null or a.shown_at < :local_until)))
     limit :most) found
 order by rank desc, id desc limit :amount;
 
@@ -186,7 +186,7 @@ select asset_id, scene_id, frame_id, entry_id, 1 - (v <=> :v::text::halfvec) as 
 where model_id = :model_id and (library = any (:libraries::int[]) or :entries and library is null)
     and (not :narrow or (select true from assets a where a.id = s.asset_id
         and (:types::text[] is null or a.type = any (:types)) and (:tagger::int is null or a.tags_model_id = :tagger)
-        and (:since::timestamptz is null or a.shown_at >= :since) and (:until::timestamptz is null or a.shown_at < :until))
+        and (:local_since::timestamp is null or a.shown_at >= :local_since) and (:local_until::timestamp is null or a.shown_at < :local_until))
         or (select true from search_entries e where e.id = s.entry_id
         and (:sources::text[] is null or e.source = any (:sources))
         and (:types::text[] is null or e.facts ->> 'type' = any (:types)) and :tagger::int is null
@@ -202,8 +202,8 @@ select asset_id, scene_id, frame_id, entry_id, 1 - (v <=> :v::text::halfvec) as 
     where model_id = :model_id and (library = any (:libraries::int[]) or :entries and library is null)
         and (not :narrow or (select true from assets a where a.id = s.asset_id
             and (:types::text[] is null or a.type = any (:types)) and (:tagger::int is null or a.tags_model_id = :tagger)
-            and (:since::timestamptz is null or a.shown_at >= :since)
-            and (:until::timestamptz is null or a.shown_at < :until))
+            and (:local_since::timestamp is null or a.shown_at >= :local_since)
+            and (:local_until::timestamp is null or a.shown_at < :local_until))
             or (select true from search_entries e where e.id = s.entry_id
             and (:sources::text[] is null or e.source = any (:sources))
             and (:types::text[] is null or e.facts ->> 'type' = any (:types)) and :tagger::int is null
@@ -224,8 +224,8 @@ group by m.id order by m.id;
 -- A few of each library, type and status, each by the index, then the newest of them.
 select a.id, a.shown_at from unnest(:libraries::int[]) l (number), unnest(:types::text[]) t (type), unnest(:statuses::text[]) s (status),
     lateral (select id, shown_at from assets where library = l.number and type = t.type and status = s.status
-        and vanished_at is null and (:since::timestamptz is null or shown_at >= :since)
-        and (:until::timestamptz is null or shown_at < :until) and (:tagger::int is null or tags_model_id = :tagger)
+        and vanished_at is null and (:local_since::timestamp is null or shown_at >= :local_since)
+        and (:local_until::timestamp is null or shown_at < :local_until) and (:tagger::int is null or tags_model_id = :tagger)
         order by shown_at desc, id desc limit :amount) a
 order by a.shown_at desc, a.id desc limit :amount;
 
@@ -240,7 +240,7 @@ order by happened_at desc, id desc limit :amount;
 -- The last word on what is shown, whatever found it.
 select id, shown_at from assets where id = any (:ids::bigint[]) and vanished_at is null and library = any (:libraries::int[])
     and (:types::text[] is null or type = any (:types)) and (:tagger::int is null or tags_model_id = :tagger)
-    and (:since::timestamptz is null or shown_at >= :since) and (:until::timestamptz is null or shown_at < :until);
+    and (:local_since::timestamp is null or shown_at >= :local_since) and (:local_until::timestamp is null or shown_at < :local_until);
 
 -- name: visible_entries
 select id, source, subject, happened_at from search_entries where id = any (:ids::bigint[])

@@ -79,8 +79,13 @@ class Narrow:
 
     @property
     def dates(self) -> dict[str, Any]:
-        """As the statements want them."""
+        """As the statements about entries want them."""
         return {"since": self.since, "until": self.until}
+
+    @property
+    def local_dates(self) -> dict[str, Any]:
+        """As those about assets want them: a day is a day, wherever a photo was taken."""
+        return {f"local_{name}": at and at.replace(tzinfo=None) for name, at in self.dates.items()}
 
     @property
     def some_types(self) -> list[str] | None:
@@ -126,7 +131,7 @@ def _tables(narrow: Narrow) -> Iterator[tuple[str, Query, dict[str, Any]]]:
         given = {
             "libraries": _library_keys(narrow.libraries) if narrow.some_hidden else None,
             "models": models,
-            **narrow.dates,
+            **narrow.local_dates,
         }
         if types or not narrow.types:
             yield (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -15,6 +17,18 @@ from mediamill.ui.rendering import Renderer
 
 AssetId = Annotated[int, InPath(ge=1, le=2**63 - 1)]
 MOST_TAGS = 30
+OFFSET = re.compile(r"[+-]\d\d:\d\d$")
+ORIGINS = {
+    "exif_offset": "By the camera's clock",
+    "exif_gps": "By the camera's clock; the offset by GPS",
+    "exif": "By the camera's clock, which names no time zone",
+    "xmp": "As an editor wrote it (XMP)",
+    "gps": "By GPS",
+    "text": "As the file says",
+    "quicktime": "By the camera's clock",
+    "container": "As the file says",
+    "container_utc": "By the file, which only keeps UTC",
+}
 SHORTEST_SHARE = 0.6  # per cent of the time line: what is shorter could not be hit
 
 
@@ -39,6 +53,7 @@ class _AssetPage:
             tags=_tags(asset["tags"]),
             exposure=exposure(asset["facts"]),
             place=place(asset["facts"]),
+            taken=taken(asset["shown_at"], asset["facts"]),
             moments=moments(asset),
             start=t if t is not None and math.isfinite(t) and t >= 0 else None,
         )
@@ -83,6 +98,19 @@ def exposure(facts: dict[str, Any]) -> str:
     parts += [f"ISO {iso:.0f}"] if iso else []
     parts += [f"{length:.3g} mm"] if length else []
     return ", ".join(parts)
+
+
+def taken(shown_at: datetime, facts: dict[str, Any]) -> dict[str, str]:
+    """The local time of the capture, with its offset where it is known, and where that comes from."""
+    origin = ORIGINS.get(str(facts.get("taken_from")))
+    offset = OFFSET.search(str(facts.get("taken_at"))) if origin else None
+    zone = offset[0] if offset else "" if origin else "UTC"
+    return {
+        "name": "Taken" if origin else "File changed",
+        "time": f"{shown_at:%-d %B %Y, %H:%M}{' ' if zone else ''}{'UTC' if zone == '+00:00' else zone}",
+        "machine": f"{shown_at:%Y-%m-%dT%H:%M:%S}{zone.replace('UTC', 'Z')}",
+        "origin": origin or "The file says nothing of when it was taken",
+    }
 
 
 def place(facts: dict[str, Any]) -> dict[str, float] | None:

@@ -25,7 +25,6 @@ class Home:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     checkpoint: Any = None
     scenes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    active: Any = None
     kept: list[str] = field(default_factory=list)  # by the last attempt
     calls: int = 0  # of keep and report, by the last attempt
     attempts: int = 0
@@ -62,7 +61,6 @@ class Home:
             count()
             told = json.loads(json.dumps(parts))
             self.scenes.setdefault(told["scene"]["number"], told["scene"])
-            self.active = told["active"]
             if checkpoint is not None:
                 self.checkpoint = json.loads(json.dumps(checkpoint))
 

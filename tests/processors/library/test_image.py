@@ -53,18 +53,23 @@ def test_a_photo_is_told_with_size_time_and_camera(tmp_path: Path) -> None:
     assert (result["mime_type"], result["truncated"]) == ("image/jpeg", False)
     assert result["taken_at"] == "2024-05-01T12:30:00+02:00"
     facts = result["facts"]
-    assert (facts["camera"], facts["exposure_seconds"], facts["taken_zone"]) == ("Mill One", 0.004, "camera")
+    assert (facts["camera"], facts["exposure_seconds"], facts["taken_from"]) == (
+        "Mill One",
+        0.004,
+        "exif_offset",
+    )
     assert facts["gps"] == {"latitude": 52.5, "longitude": -13.4, "altitude_metres": -34}
     assert sizes(photo) == [(768, 576), (320, 240)]
 
 
-def test_a_time_without_a_zone_is_taken_as_utc_and_that_is_said(tmp_path: Path) -> None:
+@pytest.mark.spec("L21")
+def test_a_time_without_a_zone_is_that_of_the_camera_s_clock(tmp_path: Path) -> None:
     make_dng(tmp_path / "photo.dng", corners(700, 500), (20, 20, 200))
 
     result = look(tmp_path / "photo.dng")
 
-    assert result["taken_at"] == "2024-05-01T12:30:00+00:00"
-    assert result["facts"]["taken_zone"] == "unknown"
+    assert result["taken_at"] == "2024-05-01T12:30:00"
+    assert result["facts"]["taken_from"] == "exif"
 
 
 def test_a_raw_photo_gives_its_preview_or_if_asked_for_a_rendering(tmp_path: Path) -> None:

@@ -103,17 +103,25 @@ def test_the_scenes_are_those_of_the_finder_and_their_pictures_show_the_best_fra
         )
 
 
-@pytest.mark.spec("L7")
-def test_the_open_scene_is_told_with_every_closed_one_and_is_gone_in_the_end(tmp_path: Path) -> None:
-    home, source = Home(tmp_path / "kept"), encode(tmp_path / "a.mp4", shots())
-    with pytest.raises(Crash):
-        home.attempt(source, crash_at=8)
-    assert home.active["scene_start_ts"] == home.scenes[max(home.scenes)]["end_seconds"]
-    assert len(home.active["anchor_phash"]) == 16
-    assert home.active["current_best_pts"] >= home.active["scene_start_ts"]
-    assert home.checkpoint["until"] == home.active["scene_start_ts"]
-    home.attempt(source)
-    assert home.active is None
+@pytest.mark.spec("L6", "L9")
+@pytest.mark.parametrize(("limit", "count"), [(100, 4), (3, 2), (1, 1)])
+def test_a_video_has_no_more_scenes_than_its_limit_and_none_for_cuts_close_together(
+    tmp_path: Path, limit: int, count: int
+) -> None:
+    cuts = [1.0, 1.0, 1.0, 4.0, 1.0, 3.0, 4.0]
+    source = encode(
+        tmp_path / "a.mp4", chain.from_iterable(pan(seed, length, 4.0) for seed, length in enumerate(cuts))
+    )
+    home = Home(tmp_path / "kept")
+
+    result = home.attempt(source, sampling_limit=limit)
+
+    assert result["scene_count"] == len(home.scenes) == count
+    assert len([name for name in home.names() if name.startswith("scene-")]) == count
+    told = [home.scenes[number] for number in sorted(home.scenes)]
+    assert (told[0]["start_seconds"], told[-1]["end_seconds"]) == (0.0, pytest.approx(15.0, abs=0.1))
+    assert all(before["end_seconds"] == after["start_seconds"] for before, after in pairwise(told))
+    assert all(one["start_seconds"] <= one["best_seconds"] < one["end_seconds"] for one in told)
 
 
 def test_sound_is_in_the_clip_and_ends_with_it(tmp_path: Path) -> None:
@@ -227,12 +235,26 @@ def test_what_has_no_pictures_is_refused_for_good_with_the_reason(tmp_path: Path
         home.attempt(tmp_path / "c.mp4")
 
 
+@pytest.mark.spec("L3")
+def test_a_program_in_typescript_is_no_damaged_video(tmp_path: Path) -> None:
+    home = Home(tmp_path / "kept")
+    program, empty = tmp_path / "main.TS", tmp_path / "empty.mts"
+    program.write_text("export const answer: number = 42\n")
+    empty.touch()
+    for path in (program, empty):
+        assert home.attempt(path, file={"inside": f"src/{path.name}"}) == {"is_video": False}
+    stream = encode(tmp_path / "a.ts", still(1, 1))
+    assert home.attempt(stream, file={"inside": "a.ts"})["scene_count"] == 1
+    with pytest.raises(UnsupportedMediaError):
+        home.attempt(program, file={"inside": "main.mp4"})
+
+
 def test_when_it_was_taken_is_told_with_the_zone(tmp_path: Path) -> None:
     tags = {"creation_time": "2023-04-05T06:07:08.000000Z"}
     home = Home(tmp_path / "kept")
     result = home.attempt(make_film(tmp_path / "a.mp4", "mp4", "libx264", tags=tags))
     assert result["taken_at"] == "2023-04-05T06:07:08+00:00"
-    assert result["facts"]["taken_zone"] == "utc"
+    assert result["facts"]["taken_from"] == "container_utc"
     zero = {"creation_time": "1970-01-01T00:00:00.000000Z"}
     assert home.attempt(make_film(tmp_path / "b.mp4", "mp4", "libx264", tags=zero))["taken_at"] is None
 

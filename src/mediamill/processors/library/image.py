@@ -1,13 +1,8 @@
-"""The processor of `library.image`: preview, thumbnail and facts of one image. No models: it costs what decoding costs.
-
-Times: a camera writes the time of its own clock, and newer ones the offset of its time zone. Without the offset the
-time is taken as UTC, and the facts say so (`taken_zone`: "camera" or "unknown").
-"""
+"""The processor of `library.image`: preview, thumbnail and facts of one image. It uses no models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from mediamill.media.errors import UnsupportedMediaError
@@ -35,14 +30,14 @@ class LibraryImageProcessor:
             ignore = bool(given.payload.get("ignore_previews"))
             made = make_proxies(file.descriptor, file.mime_type, given.folder, ignore_previews=ignore)
         facts = made.source
-        taken_at, zone = _taken_at(facts.exif.facts().get("taken_at"))
+        told = _facts(facts, file.mime_type)
         result = {
             "width": facts.width,
             "height": facts.height,
             "format": facts.format,
             "mime_type": file.mime_type,
-            "taken_at": taken_at,
-            "facts": {**_facts(facts, file.mime_type), **zone},
+            "taken_at": told.get("taken_at"),
+            "facts": told,
             "digest": made.digest,
             "truncated": facts.truncated,
         }
@@ -61,13 +56,3 @@ def _facts(facts: ImageFacts, mime_type: str) -> dict[str, Any]:
         **facts.exif.facts(),
     }
     return found | {name: value for name, value in said.items() if value is not None}
-
-
-def _taken_at(told: str | None) -> tuple[str | None, dict[str, str]]:
-    """With a time zone, and whose it is."""
-    if told is None:
-        return None, {}
-    moment = datetime.fromisoformat(told)
-    if moment.tzinfo is not None:
-        return told, {"taken_zone": "camera"}
-    return moment.replace(tzinfo=UTC).isoformat(), {"taken_zone": "unknown"}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mediamill.processors.contract import ProcessorInput
-from mediamill.processors.video.scenes import SceneFinder, SceneRules
+from mediamill.processors.video.joined_scenes import JoinedScenes
+from mediamill.processors.video.scenes import SceneRules
 
 Facts = Mapping[str, Any]
 
@@ -22,28 +23,32 @@ class Earlier:
     """`kept`: the facts of files of this very source. The rest is where to go on; nothing: at the start."""
 
     kept: Mapping[str, Facts]
-    finder: SceneFinder = field(default_factory=SceneFinder)
+    finder: JoinedScenes
     scenes: int = 0
     until: float = 0.0  # where the last closed scene ends
     exact: bool = True  # no time of the source had to be mended: a seek leads to the same times
     done: bool = False
 
     @classmethod
-    def read(cls, given: ProcessorInput, stamp: str) -> Earlier:
+    def read(cls, given: ProcessorInput, stamp: str, limit: int, duration_seconds: float) -> Earlier:
         """Both sides of the word must agree: a scene whose picture is not kept is found again."""
+        begun = JoinedScenes(limit, duration_seconds)
         kept = {name: facts for name, facts in given.kept.items() if facts.get("stamp") == stamp}
         saved = given.checkpoint if isinstance(given.checkpoint, Mapping) else {}
         version = SceneRules().segmentation_version
         try:
             if (saved["stamp"], saved["version"]) != (stamp, version):
-                return cls(kept)
+                return cls(kept, begun)
             scenes = int(saved["scenes"])
             if any(scene_file(number) not in kept for number in range(1, scenes + 1)):
-                return cls(kept)
-            finder, until = SceneFinder.restore(saved["state"]), float(saved["until"])
+                return cls(kept, begun)
+            finder, until = (
+                JoinedScenes.restore(saved["state"], limit, duration_seconds, scenes),
+                float(saved["until"]),
+            )
             return cls(kept, finder, scenes, until, bool(saved["exact"]), bool(saved["done"]))
         except (KeyError, TypeError, ValueError):
-            return cls(kept)
+            return cls(kept, begun)
 
     def save(self, stamp: str) -> dict[str, Any]:
         """As the checkpoint of the next attempt."""
@@ -54,18 +59,5 @@ class Earlier:
             "until": self.until,
             "exact": self.exact,
             "done": self.done,
-            "state": self.finder.save(),
-        }
-
-    def active(self) -> dict[str, Any] | None:
-        """The open scene, as the home of the job shows it."""
-        scene = self.finder.open_scene
-        if scene is None:
-            return None
-        return {
-            "anchor_phash": f"{scene.anchor:016x}",
-            "scene_start_ts": scene.start,
-            "current_best_pts": scene.best,
-            "current_best_sharpness": max(0.0, scene.sharpness),
             "state": self.finder.save(),
         }

@@ -26,7 +26,7 @@ TellScene = Callable[[dict[str, Any], bool], None]  # and whether the state may 
 
 
 class SceneIndex:
-    """Holds at most three decoded frames: the best of the open scene, of the one before it, and the newest."""
+    """Holds at most four decoded frames: the best of the open scene, of the two before it, and the newest."""
 
     def __init__(self, footage: Footage, earlier: Earlier, keep: KeepPicture, tell: TellScene) -> None:
         self._footage, self._at, self._keep, self._tell = footage, earlier, keep, tell

@@ -23,7 +23,7 @@ from mediamill.processors.library.opening import Opening
 from mediamill.processors.library.resume import Earlier
 from mediamill.processors.library.scene_index import KeepPicture, SceneIndex, TellScene
 from mediamill.processors.library.source import SourceFile
-from mediamill.processors.library.video_facts import facts_of, taken_at
+from mediamill.processors.library.video_facts import facts_of
 from mediamill.processors.transcode.pictures import seen
 from mediamill.processors.transcode.source_facts import SourceFacts, find_source_facts
 from mediamill.processors.video.scenes import SceneRules
@@ -41,16 +41,17 @@ class VideoAttempt:
 
     def __init__(self, given: ProcessorInput, file: SourceFile) -> None:
         self._given, self._file = given, file
-        self._earlier = Earlier.read(given, file.stamp)
+        self._limit = min(MOST_WINDOWS, max(1, int(given.payload.get("sampling_limit") or USUAL_WINDOWS)))
         self._threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
         self._warnings: list[str] = []
         self._told_at = time.monotonic()
-        self._end_seconds = self._earlier.until
 
     def run(self) -> ProcessorOutput:
         """From the file to the result."""
         self._given.report("probe", 0.0)
         facts = find_source_facts(self._file.descriptor, self._file.mime_type)
+        self._earlier = Earlier.read(self._given, self._file.stamp, self._limit, facts.duration_seconds)
+        self._end_seconds = self._earlier.until
         opening = Opening(self._given.folder, facts, self._threads, self._earlier.kept, self._keep)
         frames: list[dict[str, Any]] = []
         scenes = self._given.payload.get("mode") != "windows"
@@ -98,10 +99,9 @@ class VideoAttempt:
         kept = [facts for name, facts in self._earlier.kept.items() if name.startswith("frame-")]
         found = {one["timestamp_ms"]: one for one in map(_frame_of, kept)}
         done = {int(one["window"]) for one in kept}
-        count = min(MOST_WINDOWS, max(1, int(self._given.payload.get("sampling_limit") or USUAL_WINDOWS)))
         length = facts.duration_seconds or self._end_seconds
         keep = self._keep_picture(footage)
-        for window, sample, at_hand in sample_frames(footage, length, count, done):
+        for window, sample, at_hand in sample_frames(footage, length, self._limit, done):
             told = _frame_as_json(sample)
             if told["timestamp_ms"] in found:
                 continue
@@ -109,7 +109,7 @@ class VideoAttempt:
             if picture is not None:
                 keep(told["file"], picture, {**told, "window": window})
                 found[told["timestamp_ms"]] = told
-            self._tell(length * (window + 1) / count, facts)
+            self._tell(length * (window + 1) / self._limit, facts)
         return [found[at] for at in sorted(found)]
 
     def _look(self, footage: Footage, opening: Opening, at: float, frame: VideoFrame) -> None:
@@ -139,7 +139,7 @@ class VideoAttempt:
             self._given.report(
                 "finding scenes",
                 self._percent(scene["end_seconds"], facts),
-                parts={"scene": scene, "active": self._earlier.active() if is_last else None},
+                parts={"scene": scene},
                 checkpoint=self._earlier.save(self._file.stamp) if is_last else None,
             )
 
@@ -183,15 +183,15 @@ class VideoAttempt:
         *,
         scenes: bool,
     ) -> dict[str, Any]:
-        taken, zone = taken_at(facts.media.tags)
+        told = facts_of(facts)
         return {
             "width": facts.width,
             "height": facts.height,
             "duration_seconds": round(seconds, 3),
             "frame_rate": facts.media.video.fps if facts.media.video else None,
             "mime_type": self._file.mime_type,
-            "taken_at": taken,
-            "facts": {**facts_of(facts), **zone},
+            "taken_at": told.get("taken_at"),
+            "facts": told,
             "segmentation_version": SceneRules().segmentation_version if scenes else None,
             "scene_count": self._earlier.scenes if scenes else 0,
             "frames": frames,

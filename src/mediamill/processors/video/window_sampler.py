@@ -4,9 +4,9 @@ The duration is cut into equal windows, one frame each. The index tells which ke
 
 - none (or the file has no index): the frame at its centre;
 - one: that one;
-- several: all are decoded at 32 × 32; the one nearest to their mean (least mean squared error) is typical.
+- several: all are decoded at 32 × 32; the one nearest to their mean in colour (least mean squared error) is typical.
 
-A video of keyframes only has thousands in a window; then 24 of them, evenly apart, speak for all.
+A video of keyframes only has one every few hundredths of a second: of those within half a second, one counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import TypeVar
 import numpy as np
 from av.video.frame import VideoFrame
 
-from mediamill.media.frames import Footage, Gray
+from mediamill.media.frames import Footage, Pixels
 
 T = TypeVar("T")
 
-MOST_KEYFRAMES = 24  # of one window
+LEAST_APART_SECONDS = 0.5  # no encoder that means to save space has keyframes closer
+ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ def sample_centre(footage: Footage, seconds: float) -> tuple[Sample, VideoFrame 
 def sample_keyframes(footage: Footage, marks: Sequence[float]) -> tuple[Sample, VideoFrame | None] | None:
     """The most typical of some keyframes; only of a single one the frame is at hand: many would take much memory."""
     times: list[float] = []
-    tinies: list[Gray] = []
+    tinies: list[Pixels] = []
     only: VideoFrame | None = None
-    for mark in spread(marks, MOST_KEYFRAMES):
+    for mark in thin_out(marks):
         if (found := footage.keyframe_at(mark)) is not None:
             only = None if times else found[1]
             times.append(found[0])
@@ -83,10 +84,19 @@ def sample_keyframes(footage: Footage, marks: Sequence[float]) -> tuple[Sample, 
     return Sample(round(times[most_typical(tinies)] * 1000), is_keyframe=True), only
 
 
-def most_typical(tinies: Sequence[Gray]) -> int:
+def thin_out(marks: Sequence[float]) -> list[float]:
+    """Without those that follow another one at once."""
+    kept: list[float] = []
+    for mark in marks:
+        if not kept or mark - kept[-1] >= LEAST_APART_SECONDS - ROUNDING:
+            kept.append(mark)
+    return kept
+
+
+def most_typical(tinies: Sequence[Pixels]) -> int:
     """The number of the picture nearest to the mean of all; the first of equals."""
     stack = np.stack(tinies).astype(np.float32)
-    errors = ((stack - stack.mean(axis=0)) ** 2).mean(axis=(1, 2))
+    errors = ((stack - stack.mean(axis=0)) ** 2).mean(axis=(1, 2, 3))
     return int(errors.argmin())
 
 
