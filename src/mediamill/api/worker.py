@@ -28,7 +28,7 @@ from mediamill.engine import lease, settle, workers
 from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
 from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
-from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
+from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError, Wait
 from mediamill.staging.inputs import end_input
 from mediamill.staging.received import check_named
 from mediamill.storage.choose import storage_of
@@ -132,12 +132,24 @@ class Completion(ClaimIn):
     result: Any = None
 
 
+class WaitIn(_In):
+    """What is waited for, and how long. `server`: the address of a model server that is busy or unavailable.
+
+    `suspect`: it failed while it had this job in hand.
+    """
+
+    seconds: float = Field(default=60, ge=0, le=3600)
+    server: Text | None = None
+    suspect: bool = False
+
+
 class Failed(ClaimIn):
-    """A failed attempt. `counts`: without it, what the work needs was not there, and the attempt was none."""
+    """A failed attempt. `counts`: without it, what the work needs was not there (`wait`), and the attempt was none."""
 
     error: str = Field(min_length=1, max_length=100_000)
     permanent: bool = False
     counts: bool = True
+    wait: WaitIn = WaitIn()
     traceback: str | None = Field(default=None, max_length=1_000_000)
     notice: str | None = Field(default=None, max_length=10_000)
 
@@ -287,7 +299,10 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
 async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
     """Another try, or the dead letter."""
     family = GiveUpError if given.permanent else RetryLaterError if given.counts else NotNowError
-    failure = replace(failure_of(family(given.error), given.traceback), notice=given.notice)
+    error = family(given.error)
+    if isinstance(error, NotNowError):
+        error.wait = Wait(**given.wait.model_dump())
+    failure = replace(failure_of(error, given.traceback), notice=given.notice)
     fate = await _fail(deps, worker_id, given, failure)
     return {"job_id": given.job_id, "outcome": "failed", "dead": fate is settle.Fate.DEAD}
 

@@ -20,6 +20,7 @@ class Engine:
     startup_grace_seconds: float = 120
     sweep_seconds: float = 60
     janitor_seconds: float = 3600
+    model_wait_hours: float = 24
     finished_keep_hours: float = 24
     events_keep_hours: float = 24
     alerts_on: bool = False
@@ -40,6 +41,7 @@ class Engine:
             "startup_grace_seconds",
             "sweep_seconds",
             "janitor_seconds",
+            "model_wait_hours",
             "finished_keep_hours",
             "events_keep_hours",
             "alert_rate_limit_seconds",
