@@ -62,6 +62,7 @@ async def purge_expired(connection: Connection) -> None:
     Call it with the scope locked: the other way round, two texts of one scope could wait for each other.
     """
     rows = await queries.purge_expired.rows(connection)
+    await queries.purge_thread_images.run(connection)
     after_commit(connection, partial(counters.count_purged, rows))
 
 
