@@ -388,6 +388,11 @@ class Settings(BaseSettings):
     )
 
     # agents
+    image_input: bool = Field(
+        default=True,
+        description="Agents take images, by API, command line and Telegram. Turned off, they are refused "
+        "(`image_input_disabled`); texts are taken as before.",
+    )
     agent: Literal["openai", "pi"] = Field(
         default="openai",
         description="Who answers as an agent: `openai` (a chat with the OpenAI-compatible endpoint) or `pi` "

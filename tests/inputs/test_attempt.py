@@ -14,7 +14,7 @@ import pytest
 
 from mediamill.agents.choose import Agents
 from mediamill.agents.contract import AgentBusyError, AgentRefusedError, Answer, Image, Turn
-from mediamill.inputs import attempt
+from mediamill.inputs import attempt, counters
 from mediamill.inputs.attempt import Attempt
 from mediamill.inputs.look import show_run
 from mediamill.inputs.model import AgentChoice, ImageUnreadableError, Run, Scope
@@ -299,3 +299,21 @@ async def test_the_model_is_told_which_image_comes_in_parts(bench: Bench) -> Non
     [(_, text, images, _)] = model.asked
     assert text == "look\n\n[Image 2 is long: it comes as 3 overlapping images, in order.]"
     assert len(images) == 4
+
+
+@pytest.mark.spec("I11")
+async def test_images_that_the_agent_took_are_counted_once_and_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mediamill.inputs.counters")
+    run = (await bench.accept([bench.image(), bench.image()])).run
+    counters.counts.clear()
+    await make(bench, run, Model(AgentBusyError("not now"))).make()
+    assert not counters.counts, "a failed call takes nothing"
+    await bench.run("update runs set start_after = now()")
+    await make(bench, run, Model()).make()
+    await make(bench, run, Model()).make()
+    assert counters.counts == {("images_deleted_after_delivery_count", "api"): 2}
+    assert caplog.messages[-1] == (
+        f"images_deleted_after_delivery_count=2 source=api thread_key='thread' run_id={run.run_id}"
+    )
