@@ -76,7 +76,7 @@ async def test_what_is_waited_for_is_seen_until_the_job_goes_on(bench: Bench) ->
 
 
 async def test_time_on_hold_is_no_time_of_waiting(bench: Bench) -> None:
-    await bench.enqueue(owner="bot")
+    await bench.enqueue(owner="bot", max_attempts=1)
     await put_off(bench)
     async with bench.database.transaction() as connection:
         await hold_owner(connection, "bot")
