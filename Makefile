@@ -39,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 4
 SHARED := -n $(WORKERS) --dist worksteal --durations=25 --durations-min=10
 TESTED_WITH := .venv/.stamp-dev .venv/.stamp-models .tools/.stamp-js .tools/.stamp-bridge .tools/.stamp-pi .tools/browser .tools/redis \
-	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies .tools/clients
+	.tools/promtool .tools/postgres16 .tools/pgbouncer .tools/s3 .tools/proxies .tools/clients .tools/litellm/.stamp
 
 .PHONY: help up samples docs screenshots setup test test-quick check format bench bench-engine bench-media bench-quality bench-conversations bench-inputs bench-video bench-library bench-load bench-driver bench-outside bench-suite chaos-machines mutants spec spec-json spec-record lock clean
 
@@ -200,6 +200,10 @@ clean: ## removes what the targets made, except ./data
 
 .tools/clients: scripts/setup_clients.sh requirements/clients.txt | .venv/.made-in
 	@scripts/setup_clients.sh >&2
+
+.tools/litellm/.stamp: requirements/litellm.txt scripts/setup_litellm.sh | .venv/.made-in
+	@scripts/setup_litellm.sh >&2
+	@touch $@
 
 .tools/postgres16: scripts/setup_postgres16.sh requirements/postgres16.txt
 	@scripts/setup_postgres16.sh >&2

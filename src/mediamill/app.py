@@ -102,7 +102,8 @@ def _providers(app: App) -> Mapping[str, ProviderFactory]:
 
     data = app.settings.data_folder
     room = StagingRoom(data, shared_bytes(app.database, storage_of(app.settings)))
-    house = House(app.settings, app.database, app.run_watch, Spool(spool_folder(data)), room)
+    spool = Spool(spool_folder(data), takes_images=app.settings.image_input)
+    house = House(app.settings, app.database, app.run_watch, spool, room)
     factories: dict[str, ProviderFactory] = {
         chat.NAME: chat.ChatProvider,
         telegram.NAME: partial(telegram.TelegramProvider, house=house),

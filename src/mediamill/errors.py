@@ -6,6 +6,8 @@ over HTTP.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class MediamillError(Exception):
     """Something went wrong."""
@@ -74,10 +76,23 @@ class RetryLaterError(MediamillError):
     code = "retry_later"
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long to wait for what is not there now. `server`: the address of the model server that it is.
+
+    `suspect`: the server failed while it had this work in hand, so the work itself may be the reason.
+    """
+
+    seconds: float = 60.0
+    server: str | None = None
+    suspect: bool = False
+
+
 class NotNowError(RetryLaterError):
     """What the work needs is not there now. That is nobody's fault: the attempt does not count."""
 
     code = "not_now"
+    wait = Wait()
 
 
 class GiveUpError(MediamillError):

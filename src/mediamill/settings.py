@@ -313,6 +313,13 @@ class Settings(BaseSettings):
     model_timeout_seconds: float = Field(
         default=120, gt=0, description="How long one answer of a model beyond this machine may take."
     )
+    model_wait_hours: float = Field(
+        default=24,
+        gt=0,
+        le=8760,
+        description="How long a job waits for a model server that is busy or unavailable before that counts as a "
+        "failed attempt. Media in a chat wait no longer than the time limit of their pool.",
+    )
     models: Path | None = Field(
         default=None, description="Folder of the model files. Unset: inside the Python environment."
     )
@@ -394,6 +401,11 @@ class Settings(BaseSettings):
     )
 
     # agents
+    image_input: bool = Field(
+        default=True,
+        description="Agents take images, by API, command line and Telegram. Turned off, they are refused "
+        "(`image_input_disabled`); texts are taken as before.",
+    )
     agent: Literal["openai", "pi"] = Field(
         default="openai",
         description="Who answers as an agent: `openai` (a chat with the OpenAI-compatible endpoint) or `pi` "

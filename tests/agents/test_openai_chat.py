@@ -13,9 +13,11 @@ from mediamill.agents.contract import (
     AgentNonsenseError,
     AgentNotSetError,
     AgentRefusedError,
+    Image,
     Turn,
     answer_text,
 )
+from mediamill.agents.fit import fit_history
 from mediamill.agents.openai_chat import OpenAiAgent
 from mediamill.agents.pi import PiAgent
 from mediamill.settings import Settings
@@ -31,7 +33,7 @@ from mediamill.testing.model_server import (
     rate_limited,
     reply,
 )
-from mediamill.testing.openai_server import DESCRIPTION, OpenAiServer, chunk
+from mediamill.testing.openai_server import DESCRIPTION, OpenAiServer, chunk, images_in
 from tests.agents.conftest import MakeSettings, said
 
 
@@ -163,3 +165,29 @@ async def test_an_endpoint_that_knows_no_usage_is_asked_without_it_and_tokens_ar
         await answer_text(session.prompt("again"))
         assert ["stream_options" in seen.json() for seen in server.seen] == [True, False, False]
         await agent.close()
+
+
+def past_images(count: int) -> tuple[Image, ...]:
+    return tuple(Image("image/png", f"image {number}".encode()) for number in range(count))
+
+
+@pytest.mark.spec("I14")
+async def test_a_follow_up_shows_the_images_of_before(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    session = OpenAiAgent(make_settings()).session("t")
+    await answer_text(session.prompt("describe these", past_images(2)))
+    await answer_text(session.prompt("which one was taken later?"))
+    first, _, last = server.seen[1].json()["messages"]
+    assert images_in(first["content"]) == [b"image 0", b"image 1"]
+    assert images_in(last["content"]) == []
+
+
+@pytest.mark.spec("I14")
+@pytest.mark.parametrize(("tokens", "shown"), [(32_000, 7), (100_000, 10), (2_000, 0)])
+def test_of_past_images_the_newest_are_shown_that_fit(tokens: int, shown: int) -> None:
+    images = past_images(12)
+    history = [Turn("user", "old", images[:6]), Turn("assistant", "a"), Turn("user", "new", images[6:])]
+    fitted = fit_history(history, "and now?", tokens)
+    assert [turn.text for turn in fitted] == ["old", "a", "new"], "texts are not left out for images"
+    assert [image for turn in fitted for image in turn.images] == [*images[12 - shown :]]

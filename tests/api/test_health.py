@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
-from uuid import UUID
 
 import pytest
 
@@ -12,7 +13,10 @@ from mediamill.api import health
 from mediamill.db.connection import Database
 from mediamill.engine.recovery.janitor import forget_old
 from mediamill.inputs import counters
-from mediamill.inputs.model import ImageBufferError, Scope
+from mediamill.inputs.accept import accept_run
+from mediamill.inputs.model import NewRun, Scope, SpooledImage
+from mediamill.inputs.pending import save_pending
+from mediamill.testing.openai_server import OpenAiServer
 from tests.api.serving import Served, make_app, serve
 from tests.conftest import wait_until
 
@@ -69,27 +73,55 @@ async def test_metrics_are_read_from_the_database_at_each_scrape(served: Served)
 
 @pytest.mark.spec("I11")
 async def test_metrics_tell_what_happened_to_images_by_source_and_why_messages_were_refused(
-    served: Served,
+    database: Database, tmp_path: Path
 ) -> None:
-    scope = Scope("api", "a thread")
-    before = samples((await served.client.get("/metrics")).text)
-    counters.count_ingested(scope, 2, 5000)
-    counters.count_claimed(scope, 2, UUID(int=1))
-    counters.count_deleted(scope, 1, UUID(int=1))
-    counters.count_rejected("telegram", ImageBufferError())
-    answer = await served.client.get("/metrics")
+    """Sent, refused, claimed and delivered as people and agents do it; nobody touches the counters."""
+    with OpenAiServer() as model:
+        async with serve(database, tmp_path, openai_url=f"{model.url}/v1") as served:
+            before = samples((await served.client.get("/metrics")).text)
+            photo = (Path(__file__).parents[2] / "samples" / "photo.jpg").read_bytes()
+            ours = {"thread_key": "t", "text": "look"}
+            for count, status in ((2, 202), (11, 413)):
+                files = [("images", (f"{number}.jpg", photo)) for number in range(count)]
+                answer = await served.client.post("/v1/messages", data=ours, files=files)
+                assert answer.status_code == status
+            scope = Scope("telegram", "a chat")
+            image = SpooledImage(tmp_path / "x.jpg", "image/jpeg", len(photo), "0" * 64)
+            image.path.write_bytes(photo)
+            async with database.transaction() as connection:
+                await save_pending(connection, scope, image)
+                await accept_run(connection, NewRun(scope, "and this"), claim_pending=True)
+            async with working(served):
+                await wait_until(
+                    lambda: served.one("select count(*) = 2 from runs where state = 'completed'")
+                )
+            answer = await served.client.get("/metrics")
     now = samples(answer.text)
-    ours = [name for name in now if name.startswith(("mediamill_images", "mediamill_inputs"))]
-    grown = {name: now[name] - before.get(name, 0) for name in ours if now[name] != before.get(name)}
+    ours_now = [name for name in now if name.startswith(("mediamill_images", "mediamill_inputs"))]
+    grown = {name: now[name] - before.get(name, 0) for name in ours_now if now[name] != before.get(name)}
     assert grown == {
         'mediamill_images_ingested_count_total{source="api"}': 2,
-        'mediamill_images_ingested_bytes_total{source="api"}': 5000,
-        'mediamill_images_claimed_count_total{source="api"}': 2,
-        'mediamill_images_deleted_after_delivery_count_total{source="api"}': 1,
-        'mediamill_inputs_rejected_count_total{code="image_buffer_limit_exceeded",source="telegram"}': 1,
+        'mediamill_images_ingested_bytes_total{source="api"}': 2 * len(photo),
+        'mediamill_images_ingested_count_total{source="telegram"}': 1,
+        'mediamill_images_ingested_bytes_total{source="telegram"}': len(photo),
+        'mediamill_images_claimed_count_total{source="telegram"}': 1,
+        'mediamill_images_deleted_after_delivery_count_total{source="api"}': 2,
+        'mediamill_images_deleted_after_delivery_count_total{source="telegram"}': 1,
+        'mediamill_inputs_rejected_count_total{code="image_count_exceeded",source="api"}': 1,
     }
     for name in (*counters.NAMES, counters.REJECTED):
         assert f"# TYPE mediamill_{name}_total counter" in answer.text
+
+
+@asynccontextmanager
+async def working(served: Served) -> AsyncIterator[None]:
+    """Somebody works runs off."""
+    task = asyncio.create_task(served.runs.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 @pytest.mark.spec("E33")

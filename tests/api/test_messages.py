@@ -163,6 +163,27 @@ async def test_too_many_images_at_once_are_told_to_come_again(served: Served, tm
     assert incoming(tmp_path) == []
 
 
+@pytest.mark.spec("I15")
+async def test_images_that_are_turned_off_are_refused_by_code_and_texts_are_taken(
+    database: Database, tmp_path: Path
+) -> None:
+    async with serve(database, tmp_path, image_input=False) as served:
+        answer = await send(served, body_of(image()))
+        assert (answer.status_code, answer.json()["code"]) == (422, "image_input_disabled")
+        assert (await send(served, body_of())).status_code == 202
+    assert incoming(tmp_path) == []
+
+
+@pytest.mark.spec("I7")
+async def test_what_has_expired_is_purged_also_by_a_message_that_is_refused(served: Served) -> None:
+    await served.run(
+        "insert into input_images (source, thread_key, mime_type, byte_size, image_bytes, position, expires_at) "
+        "values ('telegram', 'old', 'image/png', 1, 'x', 0, now())"
+    )
+    assert (await send(served, body_of(*[image()] * 11))).status_code == 413
+    assert await served.one("select count(*) from input_images") == 0
+
+
 @pytest.mark.spec("I11")
 async def test_a_refusal_is_logged_with_its_code_and_thread(
     served: Served, caplog: pytest.LogCaptureFixture

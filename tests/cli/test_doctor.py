@@ -60,6 +60,17 @@ def test_what_is_well_has_no_symptom() -> None:
         ),
         (ill("database", clock_skew_seconds=2.5), "clock", "2.5 s behind the database's", "NTP"),
         (ill("database", clock_skew_seconds=-90.0), "clock", "ahead of the database's", "NTP"),
+        (
+            ill(
+                "database",
+                waits=[
+                    {"server": "gpu:4000", "jobs": 2, "since": NOW - timedelta(minutes=3), "reason": "(429)"}
+                ],
+            ),
+            "models",
+            "2 jobs waiting for the model server at gpu:4000, for 3 min ((429))",
+            "start the server",
+        ),
         (ill("database", connections=78), "database", "78 of 97 connections", "max_connections"),
         (ill("disk", free_bytes=999_000_000), "disk", "only 999 MB", "free some space"),
         (ill("disk", free_bytes=4 << 30), "disk", "only 4.3 GB of 107 GB", "free some space"),

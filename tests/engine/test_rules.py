@@ -24,7 +24,7 @@ from mediamill.engine.model import (
 )
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Fate, Finish, Settled
-from mediamill.errors import GiveUpError, NotNowError
+from mediamill.errors import GiveUpError, NotNowError, Wait
 from mediamill.settings import Settings
 
 OTHER = {
@@ -36,6 +36,7 @@ OTHER = {
     "max_releases": 14,
     "sweep_seconds": 5.5,
     "janitor_seconds": 6.5,
+    "model_wait_hours": 7.25,
     "finished_keep_hours": 7.5,
     "events_keep_hours": 8.5,
     "alert_rate_limit_seconds": 9.5,
@@ -106,13 +107,13 @@ def test_states_outcomes_and_reasons_are_known_by_these_words() -> None:
 
 
 def test_a_failure_counts_unless_what_it_needed_was_not_there() -> None:
-    assert Failure("a", False).counts
-    assert failure_of(ValueError("a")).counts
-    assert not failure_of(NotNowError("away")).counts
+    assert Failure("a", False).wait is None
+    assert failure_of(ValueError("a")).wait is None
+    assert failure_of(NotNowError("away")).wait == Wait()
     given_up = failure_of(GiveUpError("no"), "the trace")
-    assert (given_up.counts, given_up.permanent, given_up.traceback) == (True, True, "the trace")
+    assert (given_up.wait, given_up.permanent, given_up.traceback) == (None, True, "the trace")
     empty = failure_of(NotNowError("Empty document"))
-    assert (empty.counts, empty.permanent) == (True, True), "what is permanent is not waited for"
+    assert (empty.wait, empty.permanent) == (None, True), "what is permanent is not waited for"
     assert failure_of(KeyError()).error == "KeyError"
 
 

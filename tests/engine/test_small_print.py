@@ -31,7 +31,7 @@ from mediamill.engine.recovery.release import release_claims
 from mediamill.engine.settle import Elsewhere, hand_back, reroute_job
 from mediamill.engine.store import recovery
 from mediamill.engine.workers import list_workers, process_key, register_worker
-from mediamill.errors import ConflictError
+from mediamill.errors import ConflictError, Wait
 from tests.engine.conftest import Bench
 
 PLAIN = {
@@ -60,7 +60,7 @@ async def test_a_subject_is_told_why_its_job_moves(bench: Bench) -> None:
 
     await bench.fail(await again(), "e" * 600)
     before = await bench.one("select now()")
-    await bench.fail(await again(), "no disk", counts=False)
+    await bench.fail(await again(), "no disk", wait=Wait())
     after = await bench.one("select now()")
     assert before <= await bench.one("select run_after from jobs") - timedelta(seconds=60) <= after
     assert await bench.one("select attempts from jobs") == 1, "the attempt was none"

@@ -14,7 +14,7 @@ import pytest
 
 from mediamill.agents.choose import Agents
 from mediamill.agents.contract import AgentBusyError, AgentRefusedError, Answer, Image, Turn
-from mediamill.inputs import attempt
+from mediamill.inputs import attempt, counters
 from mediamill.inputs.attempt import Attempt
 from mediamill.inputs.look import show_run
 from mediamill.inputs.model import AgentChoice, ImageUnreadableError, Run, Scope
@@ -25,6 +25,8 @@ from tests.inputs.conftest import Bench
 
 class Model:
     """The agent beyond the wall: it notes how it is asked, and says what it shall say."""
+
+    remembers = False
 
     def __init__(self, *says: str | Exception) -> None:
         self.says = says or ("hello",)
@@ -76,10 +78,10 @@ class Shrinker:
 
     async def __call__(
         self, path: Path, mime_type: str, owner: str, number: int | None = None
-    ) -> tuple[str, bytes]:
+    ) -> list[tuple[str, bytes]]:
         self.folders.add(path.parent)
         data = await asyncio.to_thread(path.read_bytes)
-        return mime_type, f"{owner} {number} {len(data)} ".encode() + data[-3:]
+        return [(mime_type, f"{owner} {number} {len(data)} ".encode() + data[-3:])]
 
 
 def make(bench: Bench, run: Run, model: Model, **more: Any) -> Attempt:
@@ -240,3 +242,78 @@ async def test_a_database_that_is_unavailable_is_waited_for(
     await make(bench, run, Model(), database=database).make()
     assert (await shown(bench, run.run_id)).state == "completed"
     assert database.errors == []
+
+
+@pytest.mark.spec("I14")
+async def test_a_follow_up_gets_the_images_that_the_thread_has_seen_newest_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "MOST_PAST_IMAGES", 3)
+    for text in ("first", "second"):
+        given = [bench.image(f"{text} {number}".encode()) for number in range(2)]
+        await make(bench, (await bench.accept(given, text=text)).run, Model()).make()
+    model = Model()
+    await make(bench, (await bench.accept(text="which was taken later?")).run, model).make()
+    ((_, history, _),) = model.given
+    assert [(turn.text, [image.data[-1:] for image in turn.images]) for turn in history] == [
+        ("first", [b"1"]),
+        ("hello", []),
+        ("second", [b"0", b"1"]),
+        ("hello", []),
+    ]
+    assert [images for _, _, images, _ in model.asked] == [[]]
+    assert await bench.one("select count(*) from input_images") == 0, "what was sent is deleted all the same"
+
+
+@pytest.mark.spec("I14")
+async def test_the_images_of_a_thread_go_three_days_after_its_last_answer(bench: Bench) -> None:
+    await make(bench, (await bench.accept([bench.image()])).run, Model()).make()
+    await bench.run("update thread_images set expires_at = now()")
+    model = Model()
+    run = (await bench.accept(scope=Scope("api", "elsewhere"))).run
+    assert await bench.one("select count(*) from thread_images") == 0, "purged with the next that comes"
+    await make(bench, run, model).make()
+    ((_, history, _),) = model.given
+    assert history == []
+
+
+@pytest.mark.spec("I14")
+async def test_an_agent_that_remembers_by_itself_leaves_nothing_with_us(bench: Bench) -> None:
+    model = Model()
+    model.remembers = True
+    await make(bench, (await bench.accept([bench.image()])).run, model).make()
+    assert await bench.one("select count(*) from thread_images") == 0
+
+
+@pytest.mark.spec("I13")
+async def test_the_model_is_told_which_image_comes_in_parts(bench: Bench) -> None:
+    class Cutting(Shrinker):
+        async def __call__(
+            self, path: Path, mime_type: str, owner: str, number: int | None = None
+        ) -> list[tuple[str, bytes]]:
+            return (await super().__call__(path, mime_type, owner, number)) * (3 if number == 2 else 1)
+
+    model = Model()
+    run = (await bench.accept([bench.image(), bench.image()], text="look")).run
+    await make(bench, run, model, shrink=Cutting()).make()
+    [(_, text, images, _)] = model.asked
+    assert text == "look\n\n[Image 2 is long: it comes as 3 overlapping images, in order.]"
+    assert len(images) == 4
+
+
+@pytest.mark.spec("I11")
+async def test_images_that_the_agent_took_are_counted_once_and_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mediamill.inputs.counters")
+    run = (await bench.accept([bench.image(), bench.image()])).run
+    counters.counts.clear()
+    await make(bench, run, Model(AgentBusyError("not now"))).make()
+    assert not counters.counts, "a failed call takes nothing"
+    await bench.run("update runs set start_after = now()")
+    await make(bench, run, Model()).make()
+    await make(bench, run, Model()).make()
+    assert counters.counts == {("images_deleted_after_delivery_count", "api"): 2}
+    assert caplog.messages[-1] == (
+        f"images_deleted_after_delivery_count=2 source=api thread_key='thread' run_id={run.run_id}"
+    )

@@ -75,24 +75,6 @@ async def test_what_is_purged_is_counted_by_its_own_source(
     ]
 
 
-@pytest.mark.spec("I11")
-def test_images_that_were_delivered_and_messages_that_were_refused_are_counted(
-    bench: Bench, said: Callable[[], list[str]]
-) -> None:
-    counters.count_deleted(ANN, 3, UUID(int=7))
-    counters.count_deleted(
-        ANN, 0, UUID(int=7)
-    )  # the second time there is nothing to delete, and nothing to tell
-    counters.count_rejected("api", ImageCountError(), "thread")
-    counters.count_rejected("api", ImageBufferError())
-    assert counters.counts == {("images_deleted_after_delivery_count", "telegram"): 3}
-    assert counters.rejects == {("image_count_exceeded", "api"): 1, ("image_buffer_limit_exceeded", "api"): 1}
-    assert said()[1:] == [
-        "inputs_rejected_count=1 source=api thread_key='thread' code=image_count_exceeded",
-        "inputs_rejected_count=1 source=api thread_key=None code=image_buffer_limit_exceeded",
-    ]
-
-
 @pytest.mark.spec("I11", "I3")
 async def test_a_repeated_message_counts_no_images(bench: Bench) -> None:
     for _ in range(3):

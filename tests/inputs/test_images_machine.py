@@ -102,7 +102,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.do(self.bench.run("truncate runs, input_images"))
+        self.do(self.bench.run("truncate thread_images, runs, input_images"))
 
     def run_of_album(self, scope: Scope, group: str | None) -> ModelRun | None:
         """The newest that has not begun and has images of the album, if there is room in it."""

@@ -253,14 +253,20 @@ async def test_what_has_expired_is_neither_claimed_nor_counted(bench: Bench) -> 
 
 
 @pytest.mark.spec("I7")
-async def test_a_refused_image_leaves_everything_as_it_was(bench: Bench) -> None:
+@pytest.mark.parametrize("expired", ["user_key = 'bob'", "user_key = 'bob' or position = 0"])
+async def test_what_has_expired_is_purged_before_an_image_is_refused(bench: Bench, expired: str) -> None:
+    """As a door does it that answers in the same transaction."""
     for _ in range(10):
         await bench.save()
     await bench.save(scope=BOB)
-    await bench.expire("user_key = 'bob'")
-    with pytest.raises(ImageBufferError):
-        await bench.save()
-    assert await bench.one("select count(*) from input_images") == 11
+    await bench.expire(expired)
+    async with bench.database.transaction() as connection:
+        if "position" in expired:
+            await save_pending(connection, ANN, bench.image())
+        else:
+            with pytest.raises(ImageBufferError):
+                await save_pending(connection, ANN, bench.image())
+    assert await bench.rows("select user_key, count(*) from input_images group by 1") == [("ann", 10)]
 
 
 @pytest.mark.spec("I7")
@@ -268,7 +274,12 @@ def test_nobody_purges_but_who_takes_something_in() -> None:
     root = Path(mediamill.__file__).parent
     texts = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
     callers = {name for name, text in texts.items() if re.search(r"\bpurge_expired\b", text)}
-    assert callers == {"inputs/accept.py", "inputs/pending.py"}
+    assert callers == {
+        "api/messages.py",
+        "inputs/accept.py",
+        "inputs/pending.py",
+        "providers/telegram/images.py",
+    }
     statements = [path.read_text() for path in root.rglob("*.sql")]
     assert sum(text.count("delete from input_images") for text in statements) == 3  # purge, drop, delivery
 

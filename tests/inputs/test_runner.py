@@ -58,7 +58,7 @@ async def test_a_text_is_answered(bench: Bench, runs: Running) -> None:
 async def test_images_reach_the_model_in_order_and_small_and_are_deleted_then(
     bench: Bench, runs: Running, server: OpenAiServer
 ) -> None:
-    images = [bench.image(picture(width)) for width in (30, 3000, 20, 50)]
+    images = [bench.image(picture(width, width // 2)) for width in (30, 3000, 20, 50)]
     run = (await bench.accept(images)).run
     assert (await runs.ended(run.run_id)).images_waiting == 0
     assert widths_sent(server.seen[-1]) == [30, 1568, 20, 50]

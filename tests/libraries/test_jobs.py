@@ -175,7 +175,7 @@ def test_every_kind_of_job_is_local_and_goes_back_where_it_came_from() -> None:
     assert [name for name, kind in kinds.items() if kind.on_claimed is not None] == ["library.video"]
 
 
-@pytest.mark.spec("L4", "L21")
+@pytest.mark.spec("L4", "L22")
 async def test_an_image_is_kept_with_what_makes_sense_of_its_result(ground: Ground) -> None:
     await ground.library(images=6)
     await ground.feed()

@@ -36,7 +36,7 @@ async def test_assets_are_counted_by_month_newest_first(ground: Ground) -> None:
     assert list((await months(ground)).items()) == [("2024-05", 3), ("2024-04", 1), ("1999-12", 1)]
 
 
-@pytest.mark.spec("L21")
+@pytest.mark.spec("L22")
 async def test_a_photo_stands_under_the_day_that_it_was_where_it_was_taken(ground: Ground) -> None:
     await ground.library(images=2)
     await ground.feed()

@@ -14,7 +14,7 @@ from mediamill.media.images import read_picture
 from mediamill.media.raw_notes import read_notes
 from tests.media.making_images import Tag, corners, make_tiff
 
-pytestmark = pytest.mark.spec("L21")
+pytestmark = pytest.mark.spec("L22")
 
 NIGHT = b"2024:06:01 00:30:00\0"
 GPS_22_30: list[Tag] = [(7, 5, [22, 1, 30, 1, 12, 1]), (29, 2, b"2024:05:31\0")]

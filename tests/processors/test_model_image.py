@@ -34,16 +34,22 @@ def noise(width: int, height: int, bands: int = 3) -> NDArray[np.uint8]:
     return np.random.default_rng(1).integers(0, 256, (height, width, bands), np.uint8)
 
 
-def shrink(path: Path, number: int | None = None) -> tuple[str, bytes]:
+def shrink_all(path: Path, number: int | None = None) -> list[tuple[str, bytes]]:
     folder = path.parent / f"out-{next(FOLDERS)}"
     folder.mkdir()
     payload = {} if number is None else {"number": number}
     given = ProcessorInput(payload, None, path, folder, None, 1, lambda *_, **__: None)
     output = ModelImageProcessor((), 60).process(given)
-    data = (folder / output.files["image"]).read_bytes()
-    assert [file.name for file in folder.iterdir()] == [output.files["image"]]
-    assert output.result["bytes"] == len(data) <= LIMIT_BYTES
-    return output.result["mime_type"], data
+    names = [output.files[f"image-{number}"] for number in range(1, len(output.files) + 1)]
+    assert {file.name for file in folder.iterdir()} == set(names)
+    made = [(folder / name).read_bytes() for name in names]
+    assert output.result["bytes"] == sum(map(len, made)) <= LIMIT_BYTES
+    return list(zip(output.result["mime_types"], made, strict=True))
+
+
+def shrink(path: Path, number: int | None = None) -> tuple[str, bytes]:
+    [only] = shrink_all(path, number)
+    return only
 
 
 def opened(small: tuple[str, bytes]) -> Image.Image:
@@ -83,7 +89,39 @@ def test_the_thinnest_image_keeps_a_row(tmp_path: Path) -> None:
     path = tmp_path / "line.png"
     Image.new("RGB", (20_000, 1), RED).save(path)
 
-    assert opened(shrink(path)).size == (SIDE, 1)
+    assert {opened(part).height for part in shrink_all(path)} == {1}
+
+
+@pytest.mark.spec("I13")
+@pytest.mark.parametrize("upright", [True, False], ids=["down", "across"])
+def test_a_long_screenshot_comes_in_parts_that_can_be_read(tmp_path: Path, upright: bool) -> None:
+    path = tmp_path / "screen.png"
+    screen = Image.new("RGB", (1080, 12_000), "white")
+    rows = ImageDraw.Draw(screen)
+    for number in range(12):
+        rows.rectangle((0, number * 1000, 1080, number * 1000 + 40), fill=(number * 20, 0, 0))
+    (screen if upright else screen.transpose(Image.Transpose.ROTATE_90)).save(path)
+
+    parts = [opened(part) for part in shrink_all(path)]
+    assert len(parts) == 6
+    sizes = {(min(part.size), max(part.size) <= SIDE) for part in parts}
+    assert sizes == {(784, True)}
+    turned = parts if upright else [part.transpose(Image.Transpose.ROTATE_270) for part in parts]
+    seen: list[int] = []
+    for part in turned:
+        reds = np.asarray(part.convert("RGB"))[:, 300]
+        seen += [round(int(red) / 20) for red, green, _ in reds if green < 40]
+    assert list(dict.fromkeys(seen)) == list(range(12)), "all of it, in order"
+    first, second = (np.asarray(part) for part in turned[:2])
+    assert np.array_equal(first[-64:], second[:64]), "they overlap: no line is cut in two"
+
+
+@pytest.mark.spec("I13")
+def test_parts_of_the_noisiest_long_image_are_no_larger_together_than_another_image(tmp_path: Path) -> None:
+    path = tmp_path / "noise.png"
+    Image.fromarray(noise(1000, 8000).transpose(1, 0, 2)).save(path)
+
+    assert len(shrink_all(path)) > 1
 
 
 def test_a_photo_is_turned_upright(tmp_path: Path) -> None:

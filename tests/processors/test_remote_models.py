@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mediamill.clock import retry_after_seconds
-from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError
 from mediamill.processors.models import endpoint
 from mediamill.processors.models.endpoint import Door, Endpoint, ModelNotSetError
 from mediamill.settings import Settings
@@ -155,7 +155,7 @@ def test_a_server_that_takes_too_long_is_left_alone(
 def test_a_refused_connection_may_pass(grounds: Grounds, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody else can have it, and nobody listens
-        with pytest.raises(RetryLaterError, match="connection failed"):
+        with pytest.raises(NotNowError, match="cannot be reached"):
             grounds.ask(settings_for(f"http://127.0.0.1:{taken.getsockname()[1]}", 2), tmp_path)
 
 

@@ -118,7 +118,7 @@ async def test_filters_by_library_type_time_model_and_source(ground: Ground) -> 
         await ground.find("dog", library="nowhere")
 
 
-@pytest.mark.spec("L12", "L21")
+@pytest.mark.spec("L12", "L22")
 async def test_a_day_is_a_day_wherever_a_photo_was_taken(ground: Ground) -> None:
     library = await ground.library()
     photo = await ground.asset(library, "night.jpg", "dog", meaning=towards(0), look=towards(0))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mediamill.inputs import counters
 from mediamill.staging import staging_folder
 from mediamill.testing.model_server import RESET
 from mediamill.testing.telegram_server import ANN, told_error
@@ -126,6 +128,7 @@ async def test_an_image_that_comes_as_a_document_is_one(ground: Ground) -> None:
 
 @pytest.mark.spec("I2", "I8")
 async def test_more_than_ten_images_are_refused_by_code_and_can_be_forgotten(ground: Ground) -> None:
+    before = counters.rejects.copy()
     await ground.create()
     ground.telegram.send_album([png(number) for number in range(12)])
     ground.begin()
@@ -133,6 +136,7 @@ async def test_more_than_ten_images_are_refused_by_code_and_can_be_forgotten(gro
     (said,) = ground.telegram.texts()
     assert said.startswith("Saved 10 images. Send text instructions.\n2 images not saved")
     assert "image_buffer_limit_exceeded" in said
+    assert counters.rejects - before == {("image_buffer_limit_exceeded", "telegram"): 2}
     assert len(await ground.pending()) == 10
     ground.telegram.say("/forget")
     await ground.until_texts(said, "10 images forgotten.")
@@ -142,15 +146,43 @@ async def test_more_than_ten_images_are_refused_by_code_and_can_be_forgotten(gro
     assert await ground.runs() == []
 
 
-async def test_a_document_that_only_claims_to_be_an_image_is_told_and_its_caption_taken(
-    ground: Ground,
+@pytest.mark.spec("I2", "I7", "I11")
+async def test_a_document_that_only_claims_to_be_an_image_is_refused_by_code_and_its_caption_taken(
+    ground: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "mediamill.inputs.counters")
+    before = counters.rejects.copy()
     await ground.run()
+    await ground.one(
+        "insert into input_images (source, thread_key, mime_type, byte_size, image_bytes, position, expires_at) "
+        "values ('api', 'old', 'image/png', 1, 'x', 0, now())"
+    )
+    ground.telegram.send_file("document", b"MZ no image", mime_type="image/png")
+    await ground.until_taken()
+    assert await ground.one("select count(*) from input_images") == 0, "what has expired goes first"
     ground.telegram.send_file("document", b"MZ no image", mime_type="image/png", caption="see")
     await ground.until_taken()
     assert await ground.runs() == [("see", [])]
+    said, again = ground.telegram.texts()
+    assert (
+        said
+        == again
+        == "1 image not saved: The image is no JPEG, PNG, WebP or GIF (image_mime_type_unsupported)."
+    )
+    assert counters.rejects - before == {("image_mime_type_unsupported", "telegram"): 2}
+    assert "thread_key='bot/telegram/7001' code=image_mime_type_unsupported" in caplog.text
+
+
+@pytest.mark.spec("I15")
+async def test_images_that_are_turned_off_are_refused_by_code_and_texts_are_taken(ground: Ground) -> None:
+    ground.app = replace(ground.app, settings=ground.app.settings.model_copy(update={"image_input": False}))
+    await ground.run()
+    ground.telegram.send_photo(png(1), caption="look")
+    await ground.until_taken()
+    assert await ground.runs() == [("look", [])]
     (said,) = ground.telegram.texts()
-    assert said == "1 image not saved: The image is no JPEG, PNG, WebP or GIF."
+    assert said == "1 image not saved: Images are turned off here (image_input_disabled)."
+    assert "getFile" not in [name for name, _ in ground.telegram.calls]
 
 
 @pytest.mark.spec("I8")

@@ -100,7 +100,7 @@ def test_what_a_camera_wrote_reads_as_photographers_write_it() -> None:
     assert place({"gps": "here"}) is None
 
 
-@pytest.mark.spec("L21")
+@pytest.mark.spec("L22")
 def test_a_time_is_shown_with_its_offset_and_where_it_comes_from() -> None:
     at = datetime(2024, 6, 1, 0, 30)
     east = taken(at, {"taken_at": "2024-06-01T00:30:00+02:00", "taken_from": "exif_gps"})

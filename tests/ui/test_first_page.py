@@ -54,6 +54,23 @@ async def test_a_job_enqueued_while_the_page_is_open_appears_without_a_reload(
     assert complaints == []
 
 
+@pytest.mark.spec("C31")
+async def test_a_model_server_that_is_waited_for_is_named(served: Served, browser: Browser) -> None:
+    id_ = await served.enqueue()
+    await served.run(
+        "update jobs set state = 'scheduled', waits_for = 'gpu:4000', error = 'too many requests (429)', "
+        "waiting_since = now() - interval '3 minutes', run_after = now() + interval '1 minute'"
+    )
+    page = await browser.new_page()
+    await page.goto(served.url)
+    notice = page.locator("#notice")
+    await expect(notice).to_contain_text("Waiting for the model server at gpu:4000: 1 job, for 3 min.")
+    await page.goto(f"{served.url}/jobs/{id_}")
+    await expect(page.locator("#job .notice")).to_contain_text("Waiting for the model server at gpu:4000.")
+    await served.run("update jobs set state = 'queued', waits_for = null")
+    await expect(page.locator("#job .notice")).to_have_count(0, timeout=LIMIT)
+
+
 @pytest.mark.spec("E31")
 async def test_live_means_told_not_only_asked_now_and_then(served: Served, browser: Browser) -> None:
     page = await browser.new_page()

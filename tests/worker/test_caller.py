@@ -262,7 +262,7 @@ def test_a_child_that_talks_nonsense_loses_its_caller(garbage: bytes) -> None:
         caller.process.wait(30)
         refused = caller.ask("http://127.0.0.1:9/v1")
     assert isinstance(refused, CallFailed)
-    assert refused.kind == "transport"
+    assert refused.kind == "caller_gone"
 
 
 def test_the_caller_ends_when_the_child_does_even_in_the_middle_of_a_call(server: HttpServer) -> None:

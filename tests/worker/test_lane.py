@@ -13,9 +13,11 @@ import pytest
 from mediamill.engine.claim import Claimer
 from mediamill.engine.deliver import deliver_results
 from mediamill.engine.hold import hold_owner, release_owner
+from mediamill.engine.kinds import JobKind, Run
 from mediamill.engine.pools import list_pools
 from mediamill.engine.settle import Finish, finish_jobs
 from mediamill.engine.workers import register_worker
+from mediamill.errors import NotNowError, Wait
 from mediamill.worker.pace import MOST_AHEAD, MOST_UNSETTLED
 from tests.conftest import wait_until
 from tests.worker.working import Ground, ground
@@ -286,3 +288,31 @@ async def test_what_cannot_be_written_down_keeps_more_from_being_claimed(ground:
             assert len(ground.stage.begun) <= 2 * most
         await ground.until(last, "finished")
     assert len(ground.stage.begun) == 4 * most
+
+
+@pytest.mark.spec("C31")
+async def test_a_lane_whose_model_server_is_unavailable_begins_no_more_jobs_until_it_is_time(
+    ground: Ground,
+) -> None:
+    """A job of another pool, which comes later, is done meanwhile; then the server is back."""
+    begun: list[int] = []
+
+    async def ask(run: Run) -> None:
+        begun.append(run.job.id)
+        if run.payload.get("fails"):
+            error = NotNowError("waiting for the model server at gpu:1")
+            error.wait = Wait(2.0, "gpu:1")
+            raise error
+
+    ground.engine.kinds.add(JobKind("stage.asks", handler=ask))
+    await ground.pool("others", matches=["stage.other"])
+    async with ground.working():
+        first = await ground.add("stage.asks", fails=True)
+        await ground.until_sql("select waits_for = 'gpu:1' from jobs where id = $1", first)
+        await ground.one("update jobs set payload = '{}' where id = $1", first)
+        later = await ground.add("stage.asks", copies=3)
+        await ground.until(await ground.add("stage.other"), "finished")
+        assert begun == [first]
+        await ground.until(later, "finished")
+        await ground.until(first, "finished")
+    assert len(begun) == 5

@@ -8,7 +8,7 @@ import pytest
 
 from mediamill.db.connection import Database
 from mediamill.engine.model import failure_of
-from mediamill.errors import NotNowError
+from mediamill.errors import NotNowError, Wait
 from mediamill.worker.failures import ProcessorWaitsError
 from mediamill.worker.sandbox import Limits, Sandbox, SandboxJob
 from tests.api.remote_worker import register, shown
@@ -27,7 +27,7 @@ async def test_a_processor_in_a_child_says_so(tmp_path: Path) -> None:
         await sandbox.close()
     assert isinstance(told.value, NotNowError)
     assert told.value.code == "other_model"
-    assert not failure_of(told.value).counts
+    assert failure_of(told.value).wait == Wait()
 
 
 async def test_a_remote_worker_says_so_however_often(database: Database, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from mediamill.engine.model import ClaimedJob, Command, Failure, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish
-from mediamill.errors import ClaimLostError
+from mediamill.errors import ClaimLostError, Wait
 from mediamill.staging.kept import NewKept
 from mediamill.worker.away import AwayError, RefusedError
 from mediamill.worker.home import ANYTHING, Beat, WorkerPlan
@@ -111,7 +111,7 @@ async def test_a_failure_is_said_within_the_bounds_that_the_server_sets(tmp_path
     async with source(tmp_path, *answers) as (remote, server):
         long = Failure("e" * 20_001, True, "t" * 200_000 + "end", "n" * 10_001)
         assert await remote.fail(JOB, long, POOL) is Fate.DEAD
-        assert await remote.fail(JOB, Failure("", False, counts=False), POOL) is Fate.AGAIN
+        assert await remote.fail(JOB, Failure("", False, wait=Wait(7, "model:1")), POOL) is Fate.AGAIN
         assert await remote.fail(JOB, Failure("no", False), POOL) is Fate.LOST
     first, second, third = (one.word for one in server.asked)
     assert first == {
@@ -126,6 +126,7 @@ async def test_a_failure_is_said_within_the_bounds_that_the_server_sets(tmp_path
     assert second == {
         **CLAIM,
         **{"error": "failed", "permanent": False, "traceback": None, "notice": None, "counts": False},
+        "wait": {"seconds": 7, "server": "model:1", "suspect": False},
     }
     assert third["error"] == "no"
 

@@ -29,7 +29,7 @@ class Played:
         if isinstance(end, Exception):
             raise end
         result, made = end
-        output = ProcessorOutput(result, {} if made is None else {"image": "small"})
+        output = ProcessorOutput(result, {} if made is None else {"image-1": "small"})
         if made is not None:
             (self.folder / "small").write_bytes(made)
         await keep(self.folder, output)
@@ -43,13 +43,13 @@ def shrinker(folder: Path, *ends: Any) -> tuple[Shrinker, Played]:
     return found, played
 
 
-JPEG = {"mime_type": "image/jpeg"}
+JPEG = {"mime_types": ["image/jpeg"]}
 
 
 async def test_the_small_image_and_its_type_come_back(tmp_path: Path) -> None:
-    shrink, played = shrinker(tmp_path, (JPEG, b"s"), ({"mime_type": "image/png"}, b"x" * MAX_BYTES))
-    assert await shrink(tmp_path / "a", "image/x", "ann") == ("image/jpeg", b"s")
-    assert await shrink(tmp_path / "b", "image/x", "bob", 2) == ("image/png", b"x" * MAX_BYTES)
+    shrink, played = shrinker(tmp_path, (JPEG, b"s"), ({"mime_types": ["image/png"]}, b"x" * MAX_BYTES))
+    assert await shrink(tmp_path / "a", "image/x", "ann") == [("image/jpeg", b"s")]
+    assert await shrink(tmp_path / "b", "image/x", "bob", 2) == [("image/png", b"x" * MAX_BYTES)]
     first, second = played.jobs
     assert (first.payload, first.mime_type, first.file, first.owner) == ({}, "image/x", tmp_path / "a", "ann")
     assert (second.payload, second.owner) == ({"number": 2}, "bob")
@@ -64,7 +64,7 @@ UNREADABLE: list[tuple[list[Any], str, int]] = [
     ([(JPEG, b"")], NOT_VALID, 1),
     ([(JPEG, None)], NOT_VALID, 1),
     ([(JPEG, b"x" * (MAX_BYTES + 1))], NOT_VALID, 1),
-    ([({"mime_type": "image/gif"}, b"s")], NOT_VALID, 1),
+    ([({"mime_types": ["image/gif"]}, b"s")], NOT_VALID, 1),
     ([({}, b"s")], NOT_VALID, 1),
     ([failures.InvalidOutputError("odd")], NOT_VALID, 1),
     ([failures.WrongPoolError("a/b")], NOT_VALID, 1),
@@ -107,7 +107,7 @@ async def test_what_is_not_the_images_fault_is_tried_later(tmp_path: Path, end: 
 async def test_an_image_whose_child_is_lost_by_chance_is_read_the_second_time(tmp_path: Path) -> None:
     for lost in (CRASHED, TOO_LARGE, TOO_LONG):
         shrink, _ = shrinker(tmp_path, lost, (JPEG, b"s"))
-        assert await shrink(tmp_path / "a", "image/x", "o") == ("image/jpeg", b"s")
+        assert await shrink(tmp_path / "a", "image/x", "o") == [("image/jpeg", b"s")]
 
 
 async def test_its_children_are_two_at_most_and_bounded(tmp_path: Path) -> None:

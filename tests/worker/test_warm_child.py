@@ -431,7 +431,7 @@ async def test_only_a_child_that_asks_servers_gets_a_caller_which_ends_with_it(
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(callers: socket.socket, _servers: object) -> subprocess.Popen[bytes]:
+    def start(callers: socket.socket, *_: object) -> subprocess.Popen[bytes]:
         callers.close()
         started.append(subprocess.Popen(["sleep", "600"]))
         return started[0]
@@ -467,7 +467,7 @@ async def test_only_a_child_that_asks_servers_gets_a_caller_which_ends_with_it(
 
 async def test_a_caller_ends_with_its_child(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(["sleep", "600"]) as caller:  # noqa: ASYNC220 - it takes no time
-        monkeypatch.setattr(warm_child, "start_caller", lambda callers, _: callers.close() or caller)
+        monkeypatch.setattr(warm_child, "start_caller", lambda callers, *_: callers.close() or caller)
         callers, asking = socket.socketpair()
         with asking:
             async with play(callers=callers) as played:

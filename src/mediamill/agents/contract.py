@@ -19,19 +19,20 @@ Answer = AsyncGenerator[str, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Something that was said before."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Image:
     """An image as the model shall get it: the caller has made it small."""
 
     mime_type: str
     data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that was said before, with the images that came with it."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    images: tuple[Image, ...] = ()
 
 
 class AgentBusyError(RetryLaterError):
@@ -97,7 +98,9 @@ class AgentSession(Protocol):
 
 
 class Agent(Protocol):
-    """All sessions of one kind."""
+    """All sessions of one kind. `remembers`: it keeps its conversations on disk, with their images."""
+
+    remembers: bool
 
     def session(self, thread_key: str, history: Sequence[Turn] = (), instructions: str = "") -> AgentSession:
         """The session of this thread. `history` counts where the agent remembers nothing of the thread."""

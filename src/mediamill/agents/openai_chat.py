@@ -44,6 +44,8 @@ OnUsage = Callable[[int], None]
 class OpenAiAgent:
     """One endpoint, any number of threads side by side."""
 
+    remembers = False
+
     def __init__(self, settings: Settings) -> None:
         self._url, self._key = checked_url(settings), checked_key(settings)
         self.where = self._url.netloc.decode("ascii")
@@ -174,7 +176,7 @@ class OpenAiSession:
     """One thread. A chat cannot be spoken into while it answers, so `steer` is asked in turn, as `follow_up` is.
 
     It keeps nothing on disk, so a `key` means nothing to it: who asks again after a crash asks the model again. The
-    model is shown the images of the question only, not those of earlier ones.
+    model is shown the images of the question, and of those before it the newest that fit.
     """
 
     def __init__(self, agent: OpenAiAgent, history: Sequence[Turn]) -> None:
@@ -210,19 +212,22 @@ class OpenAiSession:
             self.tokens += usage[-1] if usage else _estimate_tokens(messages, size)
             if not (said := "".join(pieces).strip()):
                 raise AgentNonsenseError(f"{self._agent.where}: the answer is empty")
-            self._history += [Turn("user", text), Turn("assistant", said)]
+            self._history += [Turn("user", text, tuple(images)), Turn("assistant", said)]
 
     follow_up = prompt
     steer = prompt
 
     def _messages(self, text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
-        content: str | list[dict[str, Any]] = text
-        if images:
-            shown = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in images]
-            content = [{"type": "text", "text": text}, *shown]
         system = [{"role": "system", "content": self.instructions}] if self.instructions else []
-        before = [{"role": turn.role, "content": turn.text} for turn in self._history]
-        return [*system, *before, {"role": "user", "content": content}]
+        turns = [*self._history, Turn("user", text, tuple(images))]
+        return [*system, *({"role": turn.role, "content": _content(turn)} for turn in turns)]
+
+
+def _content(turn: Turn) -> str | list[dict[str, Any]]:
+    if not turn.images:
+        return turn.text
+    shown = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in turn.images]
+    return [{"type": "text", "text": turn.text}, *shown]
 
 
 def _data_of(line: bytes) -> bytes:

@@ -49,6 +49,8 @@ class NotAcceptedError(AgentRefusedError):
 class PiAgent:
     """All threads of one data folder. pi is installed when it is first needed, or before by `install_pi`."""
 
+    remembers = True
+
     def __init__(self, settings: Settings, program: PiProgram | None = None) -> None:
         checked_url(settings)
         self.settings, self.key = settings, checked_key(settings)

@@ -29,7 +29,7 @@ class Inbox:
     """One per server: where images arrive, and how many of them are stored at once."""
 
     def __init__(self, settings: Settings) -> None:
-        self.spool = Spool(spool_folder(settings.data_folder))
+        self.spool = Spool(spool_folder(settings.data_folder), takes_images=settings.image_input)
         self.storing = StoringRoom(MAX_IMAGE_BYTES)
 
 

@@ -15,7 +15,7 @@ from mediamill.api.inbox import Inbox, Refusal, RequestBody
 from mediamill.api.message_shapes import REQUEST_BODY, AcceptedMessageOut
 from mediamill.errors import MediamillError
 from mediamill.inputs import counters
-from mediamill.inputs.accept import Accepted, accept_run
+from mediamill.inputs.accept import Accepted, accept_run, purge_expired
 from mediamill.inputs.draft import MessageDraft, ReadMessage
 from mediamill.inputs.model import BODY_LIMIT_BYTES, NewRun, Scope
 from mediamill.inputs.read_body import BodyReader, BodyTooLargeError, read_body
@@ -47,6 +47,8 @@ async def send_message(request: Request, deps: Wired, key: Key = None) -> Respon
     body = RequestBody(request)
     draft: MessageDraft | None = None
     try:
+        async with deps.database.transaction() as connection:
+            await purge_expired(connection)  # in one of its own, as a refusal would undo it
         with inbox.spool.open_tray(_announced_bytes(request)) as tray:
             draft = MessageDraft(tray, key)
             message = await read_body(_reader(request, draft), body.chunks())

@@ -29,7 +29,7 @@ from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
 from mediamill.engine.recovery.stalled import fail_or_release
 from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
-from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
+from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError, Wait
 from mediamill.staging.inputs import drop_input, end_input
 from mediamill.staging.received import check_named
 from mediamill.storage.choose import storage_of
@@ -133,8 +133,19 @@ class Completion(ClaimIn):
     result: Any = None
 
 
+class WaitIn(_In):
+    """What is waited for, and how long. `server`: the address of a model server that is busy or unavailable.
+
+    `suspect`: it failed while it had this job in hand.
+    """
+
+    seconds: float = Field(default=60, ge=0, le=3600)
+    server: Text | None = None
+    suspect: bool = False
+
+
 class Failed(ClaimIn):
-    """A failed attempt. `counts`: without it, what the work needs was not there, and the attempt was none.
+    """A failed attempt. `counts`: without it, what the work needs was not there (`wait`), and the attempt was none.
 
     `stalled`: it made no progress and was stopped; the claim is released.
     """
@@ -142,6 +153,7 @@ class Failed(ClaimIn):
     error: str = Field(min_length=1, max_length=100_000)
     permanent: bool = False
     counts: bool = True
+    wait: WaitIn = WaitIn()
     stalled: bool = False
     traceback: str | None = Field(default=None, max_length=1_000_000)
     notice: str | None = Field(default=None, max_length=10_000)
@@ -294,8 +306,10 @@ async def complete(deps: Wired, worker_id: WorkerOfKey, given: Completion) -> di
 async def fail(deps: Wired, worker_id: WorkerOfKey, given: Failed) -> dict[str, Any]:
     """Another try, or the dead letter."""
     family = GiveUpError if given.permanent else RetryLaterError if given.counts else NotNowError
-    failure = failure_of(family(given.error), given.traceback)
-    failure = replace(failure, notice=given.notice, stalled=given.stalled)
+    error = family(given.error)
+    if isinstance(error, NotNowError):
+        error.wait = Wait(**given.wait.model_dump())
+    failure = replace(failure_of(error, given.traceback), notice=given.notice, stalled=given.stalled)
     fate = await _fail(deps, worker_id, given, failure)
     return {"job_id": given.job_id, "outcome": "failed", "dead": fate is settle.Fate.DEAD}
 

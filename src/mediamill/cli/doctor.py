@@ -239,7 +239,8 @@ async def _database_facts(database: Database, settings: Settings) -> dict[str, A
         }
         if found == newest_revision():
             facts["workers"] = await watch.count_workers(connection)
-            facts["jobs"] = (await watch.overview(connection))["states"]
+            overview = await watch.overview(connection)
+            facts["jobs"], facts["waits"] = overview["states"], overview["waits"]
             facts["alerts"] = await figures.alerts(connection)
             facts["sweep_seconds"] = settings.sweep_seconds
             facts["last_sweep_at"] = (await figures.last_runs(connection)).get("sweep")

@@ -33,7 +33,7 @@ def find_symptoms(facts: dict[str, Any]) -> list[Symptom]:
     found = [*_disk(facts["disk"]), *_children(facts["confinement_gaps"])]
     if database["exists"] and "error" not in database:
         found += [*_transaction(database), *_clock(database), *_connections(database)]
-        found += [*_sweeps(database), *_alerts(database)]
+        found += [*_sweeps(database), *_alerts(database), *_waits(database)]
     return found
 
 
@@ -101,6 +101,20 @@ def _sweeps(database: dict[str, Any]) -> Iterator[Symptom]:
             "sweep",
             f"nobody sweeps ({since}): claims of workers that are gone are not put back, jobs that come due wait",
             "start a server (mediamill up) or a worker beside the database; if one runs, its log says why it cannot",
+        )
+
+
+def _waits(database: dict[str, Any]) -> Iterator[Symptom]:
+    for wait in database.get("waits", ()):
+        since = (
+            ""
+            if wait["since"] is None
+            else f", for {span((database['now'] - wait['since']).total_seconds())}"
+        )
+        yield Symptom(
+            "models",
+            f"{plural(wait['jobs'], 'job')} waiting for the model server at {wait['server']}{since} ({wait['reason']})",
+            "start the server, or raise its limit; the jobs continue by themselves",
         )
 
 

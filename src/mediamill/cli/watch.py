@@ -103,6 +103,10 @@ def _draw(figures: dict[str, Any], jobs: list[dict[str, Any]]) -> RenderableType
     for state, number in [*figures["states"].items(), ("dead", figures["dead"])]:
         head.append(f"{state} ", style="dim")
         head.append_text(Text(f"{number}   ", style=styled(state).style if number else "dim"))
+    for wait in figures["waits"]:
+        head.append(
+            f"\nWaiting for the model server at {wait['server']}: {wait['jobs']} jobs", style="yellow"
+        )
     table = make_table(COLUMNS, [_row(job) for job in jobs])
     hint = Text("no jobs yet" if not jobs else "Ctrl-C ends", style="dim")
     return Group(head, table, hint) if jobs else Group(head, hint)

@@ -40,6 +40,7 @@ def message_kinds(settings: Settings) -> tuple[JobKind, ...]:
         reaped=True,
         owns_input=True,
         release_counts=False,
+        awaited=True,
         local=True,
         description="Turns the media of one message into text. Its result waits until the bot that it belongs to takes "
         "it into the conversation; its staged file is deleted at the end.",

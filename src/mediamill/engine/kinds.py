@@ -68,6 +68,7 @@ class JobKind:
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
     `release_counts`: a worker that dies uses up an attempt; else such releases have a limit of their own.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
+    `awaited`: a person waits for its result, so it waits for a model server no longer than its pool's time limit.
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
 
@@ -86,6 +87,7 @@ class JobKind:
     owns_input: bool = False
     release_counts: bool = True
     keeps_files: bool = False
+    awaited: bool = False
     local: bool = False
     description: str = ""
 

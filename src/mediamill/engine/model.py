@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mediamill.errors import GiveUpError, NotNowError
+from mediamill.errors import GiveUpError, NotNowError, Wait
 
 SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
@@ -192,7 +192,7 @@ class Moved:
 class Failure:
     """Why an attempt failed. `notice`: what the one who sent the work is told, if there is more to say than sorry.
 
-    `counts`: without it, what the work needs was not there, and the attempt was none.
+    `wait`: what the work needs was not there, and the attempt does not count.
     `stalled`: it made no progress and was stopped; its claim is released.
     """
 
@@ -200,7 +200,7 @@ class Failure:
     permanent: bool
     traceback: str | None = None
     notice: str | None = None
-    counts: bool = True
+    wait: Wait | None = None
     stalled: bool = False
 
     def __post_init__(self) -> None:
@@ -241,8 +241,8 @@ def failure_of(error: BaseException, traceback: str | None = None) -> Failure:
     text = str(error) or type(error).__name__
     known = any(permanent in text.lower() for permanent in PERMANENT_TEXTS)
     permanent = isinstance(error, GiveUpError) or known
-    counts = permanent or not isinstance(error, NotNowError)
-    return Failure(text, permanent, traceback, getattr(error, "notice", None), counts)
+    wait = error.wait if isinstance(error, NotNowError) and not permanent else None
+    return Failure(text, permanent, traceback, getattr(error, "notice", None), wait)
 
 
 def backoff_seconds(attempt: int, first: float, limit: float) -> float:

@@ -21,6 +21,7 @@ class Engine:
     max_releases: int = 5
     sweep_seconds: float = 60
     janitor_seconds: float = 3600
+    model_wait_hours: float = 24
     finished_keep_hours: float = 24
     events_keep_hours: float = 24
     alerts_on: bool = False
@@ -42,6 +43,7 @@ class Engine:
             "max_releases",
             "sweep_seconds",
             "janitor_seconds",
+            "model_wait_hours",
             "finished_keep_hours",
             "events_keep_hours",
             "alert_rate_limit_seconds",

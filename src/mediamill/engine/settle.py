@@ -29,13 +29,12 @@ from mediamill.engine.model import (
 )
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.errors import GiveUpError
+from mediamill.errors import GiveUpError, Wait
 from mediamill.logs import tell
 
 log = logging.getLogger(__name__)
 
 NOT_NOW = "not_now"  # the reason of a job that was put off
-NOT_NOW_SECONDS = 60.0
 
 
 class ResultTooLargeError(GiveUpError):
@@ -157,8 +156,8 @@ async def fail_job(
         await warn_of_missing(connection, [job])
         return Fate.LOST
     row = rows[0]
-    if not failure.counts:
-        await _put_off(connection, engine, row, failure)
+    if failure.wait is not None and _may_wait(engine, row, failure.wait, pool):
+        await _put_off(connection, engine, row, failure, failure.wait)
         return Fate.AGAIN
     await store.recovery.count.run(connection, name="failures", amount=1)
     exhausted = row["attempts"] >= row["max_attempts"]
@@ -168,9 +167,7 @@ async def fail_job(
         return Fate.DEAD
     await tally(connection, Outcome.FAILED, rows)
     wait = backoff_seconds(row["attempts"], pool.backoff_seconds, pool.backoff_limit_seconds)
-    await store.jobs.retry_job.run(
-        connection, id=job.id, wait_seconds=wait, error=failure.short, given_back=0
-    )
+    await store.jobs.retry_job.run(connection, id=job.id, wait_seconds=wait, error=failure.short)
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, "retry", failure.short)])
     await note_failures(connection, engine, rows)
     tell(
@@ -199,11 +196,20 @@ async def fail_in_any_case(
         return await fail_job(connection, replace(engine, kinds=Kinds()), job, failure, pool)
 
 
-async def _put_off(connection: Connection, engine: Engine, row: Record, failure: Failure) -> None:
+def _may_wait(engine: Engine, row: Record, wait: Wait, pool: Pool) -> bool:
+    """Files and folders are waited for without end, a model server only for a while; then the attempt counts."""
+    if wait.server is None:
+        return True
+    awaited = wait.suspect or engine.kinds.find(row["kind"]).awaited
+    most = pool.timeout_seconds if awaited else engine.model_wait_hours * 3600
+    return bool((row["waited_seconds"] or 0) + wait.seconds < most)
+
+
+async def _put_off(connection: Connection, engine: Engine, row: Record, failure: Failure, wait: Wait) -> None:
     """What it needs is not there: it waits, however often, and the attempt is given back."""
     await tally(connection, Outcome.PUT_OFF, [row])
-    await store.jobs.retry_job.run(
-        connection, id=row["id"], wait_seconds=NOT_NOW_SECONDS, error=failure.short, given_back=1
+    await store.jobs.put_off_job.run(
+        connection, id=row["id"], wait_seconds=wait.seconds, error=failure.short, waits_for=wait.server
     )
     await call_hooks(connection, engine.kinds, "on_released", [_told(row, NOT_NOW, failure.short)])
     tell(log, "job_put_off", **_who(row), reason=failure.short)

@@ -84,6 +84,7 @@ async def overview(connection: Connection) -> dict[str, Any]:
         "dead": await store.watch.count_dead.value(connection),
         "counters": await counters(connection),
         "pools": await pool_depths(connection),
+        "waits": [dict(row) for row in await store.watch.list_waits.rows(connection)],
     }
 
 

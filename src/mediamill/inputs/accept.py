@@ -31,10 +31,11 @@ async def accept_run(
 
     PayloadMismatchError: the key was used for something else.
     """
-    check_images(images)
-    size = sum(image.byte_size for image in images)
     if claim_pending:
         await lock_scope(connection, new.scope)
+    await purge_expired(connection)
+    check_images(images)
+    size = sum(image.byte_size for image in images)
     row = await queries.add_run.row(
         connection,
         **asdict(new.scope),
@@ -49,7 +50,6 @@ async def accept_run(
     )
     if row is None:
         return await _find_repeated(connection, new)
-    await purge_expired(connection)
     waited = await _claim(connection, new.scope, row["run_id"], images) if claim_pending else 0
     await copy_images(connection, new.scope, images, run_id=row["run_id"], first_position=waited)
     after_commit(connection, partial(counters.count_ingested, new.scope, len(images), size, row["run_id"]))
@@ -57,11 +57,14 @@ async def accept_run(
 
 
 async def purge_expired(connection: Connection) -> None:
-    """What nobody took for three days goes with the next that comes; nothing else ever looks for it.
+    """What nobody took for three days goes with the next that comes, first of all, also if that is then refused.
+    Nothing else ever looks for it.
 
-    Call it with the scope locked: the other way round, two texts of one scope could wait for each other.
+    Call it with the scope locked, or in a transaction of its own: the other way round, two texts of one scope could
+    wait for each other.
     """
     rows = await queries.purge_expired.rows(connection)
+    await queries.purge_thread_images.run(connection)
     after_commit(connection, partial(counters.count_purged, rows))
 
 
@@ -78,7 +81,6 @@ async def _find_repeated(connection: Connection, new: NewRun) -> Accepted:
     assert known is not None
     if new.payload_hash and known["payload_hash"] != new.payload_hash:
         raise PayloadMismatchError
-    await purge_expired(connection)
     return Accepted(await show_run(connection, known["run_id"]), True)
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 from asyncpg import Record
 
 from mediamill.agents.choose import Agents
 from mediamill.agents.contract import AgentSession, Answer, Image, Turn
+from mediamill.agents.fit import MOST_PAST_IMAGES
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.errors import GiveUpError, MediamillError
 from mediamill.inputs import counters
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 Got = TypeVar("Got")
 
 HISTORY_TURNS = 20
+THREAD_IMAGE_BYTES = 14_000_000  # of the small images of a thread that are kept for its next questions
 PIECE_BYTES = 1 << 20
 GROW_SECONDS = 0.15  # the answer is written down this often while it comes
 FAILURES = 5
@@ -49,8 +53,10 @@ class Shrinker(Protocol):
 
     async def __call__(
         self, path: Path, mime_type: str, owner: str, number: int | None = None
-    ) -> tuple[str, bytes]:
-        """Type and bytes of the image as the model shall get it. `number`: which of its message, for errors."""
+    ) -> list[tuple[str, bytes]]:
+        """Type and bytes of the image as the model shall get it, or of the parts of a long one. `number`: which of its
+        message, for errors.
+        """
 
 
 class OvertakenError(MediamillError):
@@ -81,6 +87,7 @@ class Attempt:
         self._shrink, self._scratch = shrink, scratch
         self._tries = 0
         self._tokens = 0
+        self._kept: list[Image] = []  # for the questions that follow
         self.is_asking = False  # from now on, what steers is said into this one
 
     async def make(self) -> None:
@@ -108,19 +115,21 @@ class Attempt:
         """What the agent says to it. Until its last word came, nothing that is ours has changed."""
         run, choice = self._run, self._run.agent
         rows = await self._images(image_count)
-        images = [await self._load(row, number) for number, row in enumerate(rows, 1)]
-        session = self._agents.get(choice.kind, choice.model).session(
-            run.thread_key, await self._history(), choice.instructions
-        )
+        loaded = [await self._load(row, number) for number, row in enumerate(rows, 1)]
+        images = list(chain.from_iterable(loaded))
+        agent = self._agents.get(choice.kind, choice.model)
+        history = await self._history(with_images=not agent.remembers)
+        session = agent.session(run.thread_key, history, choice.instructions)
         before = session.tokens
-        answer = await self._listen(self._ask(session, images))
+        answer = await self._listen(self._ask(session, images, _words_of_parts(loaded)))
         self._tokens = session.tokens - before
+        self._kept = [] if agent.remembers else images
         return answer
 
-    def _ask(self, session: AgentSession, images: list[Image]) -> Answer:
+    def _ask(self, session: AgentSession, images: list[Image], more: str) -> Answer:
         run = self._run
         verbs = {"prompt": session.prompt, "follow_up": session.follow_up, "steer": session.steer}
-        return verbs[run.delivery_mode](run.text, images, key=str(run.run_id))
+        return verbs[run.delivery_mode](run.text + more, images, key=str(run.run_id))
 
     async def _listen(self, answer: Answer) -> str:
         self.is_asking = True
@@ -159,7 +168,7 @@ class Attempt:
             raise ImagesExpiredError
         return rows
 
-    async def _load(self, row: Record, number: int) -> Image:
+    async def _load(self, row: Record, number: int) -> list[Image]:
         """Through a file of ours, a piece at a time, to the child that makes it small."""
         await asyncio.to_thread(self._scratch.mkdir, parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="image-") as file:
@@ -173,15 +182,24 @@ class Attempt:
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(file.flush)
             owner = self._run.thread_key
-            return Image(*await self._shrink(Path(file.name), row["mime_type"], owner, number))
+            parts = await self._shrink(Path(file.name), row["mime_type"], owner, number)
+            return [Image(*part) for part in parts]
 
-    async def _history(self) -> list[Turn]:
-        run = self._run
+    async def _history(self, *, with_images: bool) -> list[Turn]:
+        run, images = self._run, defaultdict[UUID, list[Image]](list)
         async with self._database.connection() as connection:
             past = await queries.past_runs.rows(
                 connection, thread_key=run.thread_key, sequence=run.sequence, amount=HISTORY_TURNS
             )
-        pairs = ((Turn("user", row["text"]), Turn("assistant", row["answer"])) for row in reversed(past))
+            if with_images:
+                for row in await queries.images_of_thread.rows(
+                    connection, thread_key=run.thread_key, sequence=run.sequence
+                ):
+                    images[row["run_id"]].append(Image(row["mime_type"], row["image"]))
+        pairs = (
+            (Turn("user", row["text"], tuple(images[row["run_id"]])), Turn("assistant", row["answer"]))
+            for row in reversed(past)
+        )
         return list(chain.from_iterable(pairs))
 
     async def _complete(self, answer: str, connection: Connection) -> None:
@@ -193,7 +211,24 @@ class Attempt:
             if done is None:
                 raise OvertakenError
             deleted = await queries.delete_images_of_run.rows(connection, run_id=run.run_id)
+            await self._keep(connection)
         counters.count_deleted(Scope(run.source, run.thread_key, run.user_key), len(deleted), run.run_id)
+
+    async def _keep(self, connection: Connection) -> None:
+        """The small images, as the thread's memory."""
+        run = self._run
+        if self._kept:
+            await queries.keep_thread_images.run(
+                connection,
+                run_id=run.run_id,
+                thread_key=run.thread_key,
+                sequence=run.sequence,
+                mime_types=[image.mime_type for image in self._kept],
+                images=[image.data for image in self._kept],
+            )
+        await queries.trim_thread_images.run(
+            connection, thread_key=run.thread_key, most=MOST_PAST_IMAGES, most_bytes=THREAD_IMAGE_BYTES
+        )
 
     async def _fail(self, error: Exception, connection: Connection) -> None:
         """Later once more, or never."""
@@ -237,6 +272,16 @@ def _explain(error: Exception) -> tuple[str, str]:
     if not isinstance(error, MediamillError):
         return "internal", f"{type(error).__name__}: {error}"[:500]
     return error.code, (f"{error.message}: {error.fix}" if error.fix else error.message)[:500]
+
+
+def _words_of_parts(images: Sequence[Sequence[Image]]) -> str:
+    """What the model is told of images that come in parts."""
+    told = [
+        f"\n\n[Image {number} is long: it comes as {len(parts)} overlapping images, in order.]"
+        for number, parts in enumerate(images, 1)
+        if len(parts) > 1
+    ]
+    return "".join(told)
 
 
 def _shown(pieces: list[str]) -> str:

@@ -54,6 +54,13 @@ class ImageBase64Error(InvalidError):
     fix = "send plain base64 with padding: no line breaks, no data: prefix"
 
 
+class ImagesOffError(InvalidError):
+    """Images are turned off here."""
+
+    code = "image_input_disabled"
+    fix = "send text only, or set MEDIAMILL_IMAGE_INPUT=true"
+
+
 class ImageBufferError(QuotaExceededError):
     """10 images, or 50 MiB of them, wait for a text already."""
 

@@ -35,12 +35,13 @@ class Saved:
 async def save_pending(
     connection: Connection, scope: Scope, image: SpooledImage, *, media_group_id: str | None = None
 ) -> Saved:
-    """In the caller's transaction. ImageBufferError: too many wait already.
+    """In the caller's transaction. ImageBufferError: too many wait already; what has expired is purged all the same.
 
     An image of an album whose first ones went with a run that has not begun goes with that run.
     """
-    check_images([image])
     await lock_scope(connection, scope)
+    await purge_expired(connection)
+    check_images([image])
     if media_group_id is not None and (run := await _run_of_album(connection, scope, media_group_id, image)):
         return await _give_to_run(connection, scope, image, media_group_id, run["run_id"])
     waiting = await queries.count_pending.row(connection, **asdict(scope))
@@ -57,7 +58,6 @@ async def save_pending(
         media_group_id=media_group_id,
     )
     after_commit(connection, partial(counters.count_ingested, scope, 1, image.byte_size))
-    await purge_expired(connection)
     return Saved(count, size)
 
 
@@ -89,5 +89,4 @@ async def _give_to_run(
     await queries.note_more_images.run(connection, run_id=run_id, byte_size=image.byte_size)
     after_commit(connection, partial(counters.count_ingested, scope, 1, image.byte_size, run_id))
     after_commit(connection, partial(counters.count_claimed, scope, 1, run_id))
-    await purge_expired(connection)
     return Saved(0, 0, run_id)

@@ -8,6 +8,13 @@ delete from input_images where input_image_id in (
 )
 returning source, thread_key, run_id, byte_size;
 
+-- name: purge_thread_images!
+-- Likewise: three days after the last answer in their thread.
+delete from thread_images where (run_id, position) in (
+    select run_id, position from thread_images where expires_at <= now()
+    order by expires_at limit 1000 for update skip locked
+);
+
 -- name: lock_scope
 -- Images of one scope get their places one after the other, and a text takes them all or none.
 select pg_advisory_xact_lock(:lock_class::int, hashtext(concat_ws(chr(31), :source::text, :thread_key::text, :user_key::text)));
@@ -164,6 +171,31 @@ returning run_id, pg_notify('mediamill_runs', run_id::text);
 
 -- name: past_runs
 -- What was said before in this thread, newest first.
-select text, answer from runs
+select run_id, text, answer from runs
 where thread_key = :thread_key and sequence < :sequence and state = 'completed'
 order by sequence desc limit :amount;
+
+-- name: keep_thread_images!
+-- The small versions of a run's images, for the questions that follow. They are of the thread's newest answer.
+insert into thread_images (run_id, position, thread_key, sequence, mime_type, image)
+select :run_id, i.position, :thread_key, :sequence, i.mime_type, i.image
+from unnest(:mime_types::text[], :images::bytea[]) with ordinality as i (mime_type, image, position)
+on conflict do nothing;
+
+-- name: trim_thread_images!
+-- The newest stay, within the budget, for three days more.
+with placed as (
+    select run_id, position, row_number() over newest as place, sum(length(image)) over newest as bytes
+    from thread_images where thread_key = :thread_key
+    window newest as (order by sequence desc, position desc)
+), gone as (
+    delete from thread_images t using placed p
+    where t.run_id = p.run_id and t.position = p.position and (p.place > :most or p.bytes > :most_bytes)
+)
+update thread_images t set expires_at = now() + interval '3 days' from placed p
+where t.run_id = p.run_id and t.position = p.position and p.place <= :most and p.bytes <= :most_bytes;
+
+-- name: images_of_thread
+-- Of what was said before, in order.
+select run_id, mime_type, image from thread_images
+where thread_key = :thread_key and sequence < :sequence and expires_at > now() order by sequence, position;

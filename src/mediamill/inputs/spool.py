@@ -25,6 +25,7 @@ from mediamill.inputs.model import (
     MIME_TYPES,
     ImageBytesError,
     ImageCountError,
+    ImagesOffError,
     ImageTypeError,
     SpooledImage,
 )
@@ -65,8 +66,8 @@ def spool_folder(data_folder: Path) -> Path:
 class Spool:
     """The folder, and how much of it is spoken for. One per process; may be used from several threads."""
 
-    def __init__(self, folder: Path, limit_bytes: int = SPOOL_BYTES) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, limit_bytes: int = SPOOL_BYTES, *, takes_images: bool = True) -> None:
+        self.folder, self.takes_images = folder, takes_images
         self._free_bytes = limit_bytes
         self._lock = threading.Lock()
 
@@ -116,6 +117,8 @@ class Tray:
 
     def begin_image(self) -> SpoolFile:
         """A new, empty file."""
+        if not self._spool.takes_images:
+            raise ImagesOffError
         if len(self._files) == MAX_IMAGES:
             raise ImageCountError
         file = SpoolFile(self, self._spool.folder)

@@ -1,11 +1,14 @@
 """An image as a model shall get it: small, upright, sRGB, one frame, and nothing of its metadata (places!).
 
+A long one, as a screenshot of a whole page, is cut into parts that overlap a little: in one piece nobody could read it.
+
 Opaque ones become JPEG, unless they came without loss and are smaller as PNG, as screenshots are. Transparent ones
 stay PNG if that is small enough, else they lie on white.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +27,9 @@ from mediamill.processors.contract import ProcessorInput, ProcessorOutput, Refus
 
 MIME_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 SIDE = 1568  # beyond it, models reduce images themselves
-LIMIT_BYTES = 1_400_000  # ten are less than 14 MiB
+LIMIT_BYTES = 1_400_000  # with all its parts; ten images are less than 14 MiB
+LONG = 2.5  # so many times as long as it is wide: reduced in one piece, nobody could read it
+PART_WIDTH, OVERLAP, MOST_PARTS = 784, 64, 6
 STEPS = (
     (SIDE, 85),
     (SIDE, 70),
@@ -43,7 +48,10 @@ REASONS: dict[type[Exception], str] = {  # our own words: a decoder's might repe
 
 
 class ModelImageProcessor:
-    """One image in, one derivative `image` out. The payload may have `number`: which of a message's images it is."""
+    """One image in; out comes the derivative `image-1`, of a long image also `image-2` and so on, in order.
+
+    The payload may have `number`: which of a message's images it is.
+    """
 
     def __init__(self, mime_types: Sequence[str], timeout_seconds: float) -> None:
         del mime_types, timeout_seconds  # four types, whatever a pool says
@@ -62,32 +70,61 @@ class ModelImageProcessor:
 def _process(given: ProcessorInput) -> ProcessorOutput:
     path, mime_type = _inspect(given)
     picture = read_picture(path, mime_type, SIDE)
-    image = _opaque_if_it_is(picture.image.colourspace("srgb")).copy_memory()
-    told, data = encode(image, lossless=picture.facts.format in LOSSLESS)
-    name = f"image.{told.removeprefix('image/')}"
-    (given.folder / name).write_bytes(data)
-    result = {"mime_type": told, "bytes": len(data), "truncated": picture.facts.truncated}
-    return ProcessorOutput(result, {"image": name})
+    if side := _long_side(picture.facts.width, picture.facts.height):
+        picture = read_picture(path, mime_type, side)
+    parts = _cut(_opaque_if_it_is(picture.image.colourspace("srgb")).copy_memory())
+    lossless, limit = picture.facts.format in LOSSLESS, LIMIT_BYTES // len(parts)
+    files: dict[str, str] = {}
+    mime_types, size = [], 0
+    for number, part in enumerate(parts, 1):
+        told, data = encode(part, lossless=lossless, limit=limit)
+        files[f"image-{number}"] = f"image-{number}.{told.removeprefix('image/')}"
+        (given.folder / files[f"image-{number}"]).write_bytes(data)
+        mime_types.append(told)
+        size += len(data)
+    result = {"mime_types": mime_types, "bytes": size, "truncated": picture.facts.truncated}
+    return ProcessorOutput(result, files)
 
 
-def encode(image: pyvips.Image, *, lossless: bool) -> tuple[str, bytes]:
+def _long_side(width: int, height: int) -> int:
+    """How long a long image shall be, so that its parts are as wide as they may be; 0: it is none."""
+    long, short = max(width, height), min(width, height)
+    if long <= SIDE or long < LONG * short:
+        return 0
+    return min(long, long * PART_WIDTH // short or SIDE, MOST_PARTS * (SIDE - OVERLAP) + OVERLAP)
+
+
+def _cut(image: pyvips.Image) -> list[pyvips.Image]:
+    """Parts of one length along the longer side, from the top down or from left to right."""
+    long = max(image.width, image.height)
+    if long <= SIDE:
+        return [image]
+    count = math.ceil((long - OVERLAP) / (SIDE - OVERLAP))
+    length = math.ceil((long + (count - 1) * OVERLAP) / count)
+    starts = [min(number * (length - OVERLAP), long - length) for number in range(count)]
+    if image.height >= image.width:
+        return [image.crop(0, start, image.width, length).copy_memory() for start in starts]
+    return [image.crop(start, 0, length, image.height).copy_memory() for start in starts]
+
+
+def encode(image: pyvips.Image, *, lossless: bool, limit: int = LIMIT_BYTES) -> tuple[str, bytes]:
     """The mime type and the bytes of an image that is in memory. `lossless`: it came so."""
     jpeg = b""
     if not image.hasalpha():
-        jpeg = _encode_jpeg(image)
+        jpeg = _encode_jpeg(image, limit)
         if not lossless:
             return "image/jpeg", jpeg
     png: bytes = image.pngsave_buffer(compression=6, keep="none")
-    if len(png) <= (len(jpeg) or LIMIT_BYTES):
+    if len(png) <= (len(jpeg) or limit):
         return "image/png", png
-    return "image/jpeg", jpeg or _encode_jpeg(image.flatten(background=WHITE).copy_memory())
+    return "image/jpeg", jpeg or _encode_jpeg(image.flatten(background=WHITE).copy_memory(), limit)
 
 
-def _encode_jpeg(image: pyvips.Image) -> bytes:
+def _encode_jpeg(image: pyvips.Image, limit: int) -> bytes:
     data = b""
     for side, quality in STEPS:
         data = fit(image, side).jpegsave_buffer(Q=quality, keep="none")
-        if len(data) <= LIMIT_BYTES:
+        if len(data) <= limit:
             break
     return data
 

@@ -58,13 +58,13 @@ Answer = Callable[[Seen], Reply]
 class ModelServer:
     """Give it a subclass's `answer`, or any function from a request to a reply."""
 
-    def __init__(self, answer: Answer | None = None) -> None:
+    def __init__(self, answer: Answer | None = None, *, port: int = 0) -> None:
         self.seen: list[Seen] = []
         self.closed = threading.Event()
         self._answer = answer or self.answer
         self._acts: deque[Act] = deque()
         self._always: Act | None = None
-        self._http = _Http(("127.0.0.1", 0), Handler)
+        self._http = _Http(("127.0.0.1", port), Handler)
         self._http.daemon_threads, self._http.block_on_close = True, False
         self._http.model_server = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)

@@ -32,11 +32,12 @@ class OpenAiServer(ModelServer):
         with_usage: bool = True,
         states_model: str | None = None,
         say: Callable[[list[Any]], str] = lambda _: DESCRIPTION,
+        port: int = 0,
     ) -> None:
         self.with_times, self.states_model, self.say = with_times, states_model, say
         self.with_schemas, self.with_usage = with_schemas, with_usage
         self.tokens = 42  # that each answer costs
-        super().__init__()
+        super().__init__(port=port)
 
     def answer(self, seen: Seen) -> Reply:
         """What the real one would say."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from mediamill.ui.figures import Figures
 from mediamill.ui.words import count, size, span
@@ -51,6 +52,8 @@ def _of_jobs(figures: Figures) -> Iterator[Notice]:
     waiting = figures.states["queued"] + figures.states["scheduled"]
     if waiting and not figures.present:
         yield Notice("warn", "Jobs wait, but no worker is there. Start one:", command="mediamill worker")
+    for wait in figures.waits:
+        yield Notice("warn", _words_of_wait(wait), "/jobs?state=scheduled", "Jobs that wait")
     for pool in figures.pools:
         if figures.present and pool["oldest_at"] is not None:
             seconds = (datetime.now(UTC) - pool["oldest_at"]).total_seconds()
@@ -60,3 +63,11 @@ def _of_jobs(figures: Figures) -> Iterator[Notice]:
     if figures.dead_count:
         jobs = "1 job has" if figures.dead_count == 1 else f"{count(figures.dead_count)} jobs have"
         yield Notice("warn", f"{jobs} failed for good.", "/dead", "Dead letter")
+
+
+def _words_of_wait(wait: dict[str, Any]) -> str:
+    jobs = "1 job" if wait["jobs"] == 1 else f"{count(wait['jobs'])} jobs"
+    if wait["since"] is None:
+        return f"Waiting for the model server at {wait['server']}: {jobs}."
+    seconds = (datetime.now(UTC) - wait["since"]).total_seconds()
+    return f"Waiting for the model server at {wait['server']}: {jobs}, for {span(seconds)}. Nothing is lost."

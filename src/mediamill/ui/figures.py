@@ -55,6 +55,7 @@ class Figures:
     database_version: str = ""
     free_bytes: int = 0
     disk_bytes: int = 0
+    waits: list[dict[str, Any]] = field(default_factory=list)  # for model servers
     redis: dict[str, Any] | None = None
 
     @property
@@ -112,6 +113,7 @@ async def read_figures(connection: Connection) -> Figures:
         database_ok=True,
         states=overview["states"],
         pools=overview["pools"],
+        waits=overview["waits"],
         minutes=fill_minutes(throughput, datetime.now(UTC)),
         workers=await workers.list_workers(connection),
         jobs=await _read_jobs(connection),

@@ -17,6 +17,7 @@ import socket
 import sys
 import sysconfig
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.request import getproxies
@@ -27,13 +28,18 @@ import msgspec
 import mediamill
 from mediamill.processors.models.calls import (
     ENVELOPE_BYTES,
+    Call,
+    CallFailed,
+    Calls,
     DirectCalls,
     ModelServer,
+    Outcome,
     decode_call,
     frame,
     read_exactly,
     read_message,
 )
+from mediamill.processors.models.pace import Paces
 from mediamill.worker import seccomp
 from mediamill.worker.call_rules import CallRules, hide_key
 from mediamill.worker.die_with_parent import die_with_parent
@@ -60,6 +66,7 @@ class Setup(msgspec.Struct, frozen=True):
     descriptor: int
     servers: list[ModelServer]
     environment: dict[str, str]
+    paces: int  # a descriptor: when each server may be asked next
 
 
 def main() -> None:
@@ -69,14 +76,31 @@ def main() -> None:
     hide_memory()
     os.environ.update(setup.environment)
     sock = socket.socket(fileno=setup.descriptor)
-    rules, calls = CallRules(setup.servers), DirectCalls()
+    rules, calls = CallRules(setup.servers), PacedCalls(Paces(setup.paces))
+    os.close(setup.paces)
     confine(ports_of(setup.servers))
     threading.Thread(target=_exit_with, args=(sock,), daemon=True).start()
     while serve(sock, rules, calls):
         pass
 
 
-def serve(sock: socket.socket, rules: CallRules, calls: DirectCalls) -> bool:
+class PacedCalls:
+    """Calls that leave a server alone which refused somebody a moment ago."""
+
+    def __init__(self, paces: Paces) -> None:
+        self._paces, self._calls = paces, DirectCalls()
+
+    def perform(self, call: Call, body: Iterable[bytes]) -> Outcome:
+        """See Calls."""
+        if wait := self._paces.take(call.url):
+            return CallFailed("busy", "it was busy or unavailable a moment ago", wait_seconds=wait)
+        began = time.time()
+        outcome = self._calls.perform(call, body)
+        wait = self._paces.learn(call.url, outcome, began)
+        return msgspec.structs.replace(outcome, wait_seconds=wait)
+
+
+def serve(sock: socket.socket, rules: CallRules, calls: Calls) -> bool:
     """One call; False when the child is gone."""
     message = read_message(sock, ENVELOPE_BYTES)
     if message is None:

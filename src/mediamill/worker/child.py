@@ -250,7 +250,8 @@ def failure(error: BaseException, number: int, folder: bool) -> Failed:
     notice = None if notice is None else printable(str(notice), MESSAGE_CHARS)
     real = error.mime_type if isinstance(error, WrongTypeError) else None
     text = printable(text.rstrip(": "), MESSAGE_CHARS)
-    return Failed(number, kind, text, code, fix, told, folder, notice, real)
+    wait = error.wait if isinstance(error, NotNowError) else None
+    return Failed(number, kind, text, code, fix, told, folder, notice, real, wait)
 
 
 def set_limits(memory_bytes: int, file_bytes: int) -> None:

@@ -14,6 +14,7 @@ from mediamill.worker.spawn import ChildPlan, Limits
 from mediamill.worker.warm_child import WarmChild
 
 LONGEST_PAUSE_SECONDS = 30.0
+PACES = "model-servers"  # beside the homes of all sandboxes
 
 
 def pause_seconds(failures: int) -> float:
@@ -61,6 +62,7 @@ class ChildStarter:
             self._home.path / f"child-{mark}",
             self._mime_types,
             runs_programs(self._point),
+            self._home.path.parent / PACES,
         )
         try:
             plan.temporary_folder.mkdir(mode=0o700, parents=True)

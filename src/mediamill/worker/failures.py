@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError, Wait
 
 TIMED_OUT_NOTICE = "[Processing timed out]"
 
@@ -62,6 +62,10 @@ class ProcessorWaitsError(_ToldError, NotNowError):
     """What the processor needs is not there now."""
 
     code = "not_now"
+
+    def __init__(self, message: str | None = None, *, wait: Wait | None = None, **told: str | None) -> None:
+        super().__init__(message, **told)
+        self.wait = wait or self.wait
 
 
 class ProcessorCrashedError(_ToldError, RetryLaterError):

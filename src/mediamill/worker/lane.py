@@ -38,6 +38,7 @@ from mediamill.worker.source import Source
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0  # when no notification comes
+LONGEST_REST_SECONDS = 60.0  # then jobs try again: not all of them need that server
 LAST_WORDS_SECONDS = 5.0  # how long a lane that is stopped at once tries to reach the database
 
 
@@ -67,7 +68,7 @@ class Lane:
         self._stopping = False
         self._work, self._room, self._woken = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.settler = Settler(self, settled=self._note_settled, rested=self._note_rest)
-        self._pace, self._begun_at = Pace(), 0.0
+        self._pace, self._begun_at, self._rest_until = Pace(), 0.0, 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self._finishing: asyncio.Task[None] | None = None
@@ -182,6 +183,10 @@ class Lane:
                 await self._room.wait()
                 continue
             self._woken.clear()
+            if (rest := self._rest_until - time.monotonic()) > 0:
+                self._hints.full(self.pool.name)
+                await self._wait_for_wake(rest)
+                continue
             self._hints.look(self.pool.name)
             try:
                 jobs, due_at = await self.source.claim(self.pool, want)
@@ -291,7 +296,15 @@ class Lane:
             except Exception as error:
                 span.fail(traces.sort_of(error))
                 text = getattr(error, "traceback", None) or traceback.format_exc()
-                self.settler.add((job, failure_of(error, text)))
+                failure = failure_of(error, text)
+                self.settler.add((job, failure))
+                if failure.wait is not None and failure.wait.server is not None:
+                    await self._rest(failure.wait.seconds)
+
+    async def _rest(self, seconds: float) -> None:
+        """The model server that jobs of this pool ask is unavailable: they need not be begun only to be put off."""
+        self._rest_until = max(self._rest_until, time.monotonic() + min(seconds, LONGEST_REST_SECONDS))
+        await self._give_back_buffer()
 
     def _note_stopped(self, slot: Slot, job: ClaimedJob) -> None:
         if slot.claim_lost:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from mediamill.errors import Wait
+
 HEADER = struct.Struct("<I")
 MOST_FILES = 253  # descriptors that go with one message: the kernel's own limit
 # A failure (with its traceback, cut by the child) must get through whatever the limit on results is.
@@ -111,6 +113,7 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag=True):
     folder: bool
     notice: str | None = None  # what the sender of the media is told
     mime_type: str | None = None  # the real type, when the job belongs elsewhere
+    wait: Wait | None = None  # for what is not there now
 
 
 FromChild = Ready | Progress | Done | Failed

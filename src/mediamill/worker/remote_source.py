@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,7 +110,7 @@ class RemoteSource:
             "permanent": failure.permanent,
             "traceback": failure.traceback and failure.traceback[-TRACEBACK_CHARACTERS:],
             "notice": failure.notice and failure.notice[:NOTICE_CHARACTERS],
-            **({} if failure.counts else {"counts": False}),
+            **({} if failure.wait is None else {"counts": False, "wait": asdict(failure.wait)}),
             **({"stalled": True} if failure.stalled else {}),
         }
         try:

@@ -22,7 +22,8 @@ from mediamill.worker.sandbox import Sandbox, SandboxJob
 from mediamill.worker.spawn import Limits
 
 PROCESSOR = "model-image"
-MAX_BYTES = 2_000_000  # of a small image; the processor stays well below
+MAX_BYTES = 2_000_000  # of a small image with all its parts; the processor stays well below
+MOST_PARTS = 6
 MIME_TYPES = ("image/jpeg", "image/png")
 LIMITS = Limits(timeout_seconds=60, memory_bytes=1 << 30, output_bytes=10_000, file_bytes=MAX_BYTES)
 LOST = (ProcessorCrashedError, MemoryLimitError, ProcessorTimeoutError)  # the child, and its image with it
@@ -47,8 +48,10 @@ class Shrinker:
 
     async def __call__(
         self, path: Path, mime_type: str, owner: str, number: int | None = None
-    ) -> tuple[str, bytes]:
-        """The mime type and bytes of the small image. `number`: which of its message, 1 for the first, for errors.
+    ) -> list[tuple[str, bytes]]:
+        """The mime type and bytes of the small image; of a long one, of its parts in order.
+
+        `number`: which of its message, 1 for the first, for errors.
 
         `owner`: whose it is; a child that has read an image of one owner reads none of another's.
 
@@ -66,7 +69,7 @@ class Shrinker:
         except LOST as error:
             raise _unreadable(number, _why_lost(error)) from error
 
-    async def _shrink_or_again(self, given: SandboxJob) -> tuple[str, bytes]:
+    async def _shrink_or_again(self, given: SandboxJob) -> list[tuple[str, bytes]]:
         try:
             return await self._shrink(given)
         except ProcessorStartError:
@@ -74,19 +77,23 @@ class Shrinker:
         except LOST:  # by chance, as on a machine without memory, or by this image: the second time tells
             return await self._shrink(given)
 
-    async def _shrink(self, given: SandboxJob) -> tuple[str, bytes]:
-        made = b""
+    async def _shrink(self, given: SandboxJob) -> list[tuple[str, bytes]]:
+        made: list[bytes] = []
 
         async def keep(folder: Path, output: ProcessorOutput) -> None:
-            nonlocal made
-            if (path := output.files.get("image")) is not None:
-                made = await asyncio.to_thread(_read, folder / path)
+            for number in range(1, MOST_PARTS + 1):
+                if (path := output.files.get(f"image-{number}")) is not None:
+                    made.append(await asyncio.to_thread(_read, folder / path))
 
         output = await self.sandbox.run(given, keep=keep)
-        mime_type = output.result.get("mime_type")
-        if mime_type not in MIME_TYPES or not 0 < len(made) <= MAX_BYTES:
-            raise InvalidOutputError  # a child is to be trusted as little as what it has read
-        return mime_type, made
+        match output.result.get("mime_types"):
+            case list(told) if made and len(told) == len(made) and all(each in MIME_TYPES for each in told):
+                pass
+            case _:  # a child is to be trusted as little as what it has read
+                raise InvalidOutputError
+        if not (all(made) and sum(map(len, made)) <= MAX_BYTES):
+            raise InvalidOutputError
+        return list(zip(told, made, strict=True))
 
 
 def _read(path: Path) -> bytes:

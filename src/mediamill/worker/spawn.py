@@ -71,6 +71,7 @@ class ChildPlan:
     folder: Path  # its own, and the only one that it may write to; it goes when the child goes
     mime_types: tuple[str, ...] = ()
     programs: bool = False  # it may run some
+    paces: Path | None = None  # where callers share when a model server may be asked next
 
     @property
     def temporary_folder(self) -> Path:

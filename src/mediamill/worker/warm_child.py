@@ -265,7 +265,7 @@ class WarmChild:
 
     def _became_ready(self, message: Ready) -> None:
         if self._callers is not None and message.network:
-            self._caller = start_caller(self._callers, model_servers(Settings()))
+            self._caller = start_caller(self._callers, model_servers(Settings()), self.plan.paces)
         elif self._callers is not None:
             self._callers.close()
         self._callers = None
@@ -366,7 +366,7 @@ def _error_from(failed: Failed, limits: Limits) -> Exception:
     if failed.kind == "permanent":
         return failures.ProcessorGaveUpError(failed.message, code=failed.code, notice=failed.notice, **told)
     if failed.kind == "not_now":
-        return failures.ProcessorWaitsError(failed.message, code=failed.code, **told)
+        return failures.ProcessorWaitsError(failed.message, code=failed.code, wait=failed.wait, **told)
     return failures.ProcessorFailedError(failed.message, code=failed.code, **told)
 
 

@@ -62,7 +62,7 @@ def test_a_photo_is_told_with_size_time_and_camera(tmp_path: Path) -> None:
     assert sizes(photo) == [(768, 576), (320, 240)]
 
 
-@pytest.mark.spec("L21")
+@pytest.mark.spec("L22")
 def test_a_time_without_a_zone_is_that_of_the_camera_s_clock(tmp_path: Path) -> None:
     make_dng(tmp_path / "photo.dng", corners(700, 500), (20, 20, 200))
 

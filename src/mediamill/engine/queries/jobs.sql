@@ -220,7 +220,8 @@ on conflict (kind, pool, outcome, bucket, shard) do update
 
 -- name: lock_claims
 -- The jobs of these claims that still hold, locked until the transaction ends. In id order: no deadlock.
-select j.* from unnest(:ids::bigint[], :tokens::bigint[]) as f (id, token)
+select j.*, extract(epoch from now() - j.waiting_since)::float8 as waited_seconds
+from unnest(:ids::bigint[], :tokens::bigint[]) as f (id, token)
 join jobs j on j.id = f.id and j.token = f.token
 where j.id = any (:ids) and j.worker_id = :worker_id and (j.state = 'running' and j.lease_expires_at > now()) is true
 order by j.id
@@ -230,11 +231,20 @@ for update of j;
 select id from jobs where id = any (:ids::bigint[]);
 
 -- name: retry_job
--- Back to wait for another attempt; an owner on hold gets it held. Runs under the lock of lock_claims. `given_back`: 1 if
--- this attempt was none.
+-- Back to wait for another attempt; an owner on hold gets it held. Runs under the lock of lock_claims.
 update jobs j
 set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'scheduled' end,
-    run_after = now() + make_interval(secs => :wait_seconds), attempts = j.attempts - :given_back,
+    run_after = now() + make_interval(secs => :wait_seconds), waits_for = null, waiting_since = null,
+    error = :error, claimed_at = null, lease_expires_at = null, step = null
+where j.id = :id;
+
+-- name: put_off_job
+-- What it needs is not there: this attempt does not count. `waits_for`: the model server that it is. Since when it waits
+-- is kept over such attempts: that bounds them. Runs under the lock of lock_claims.
+update jobs j
+set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'scheduled' end,
+    run_after = now() + make_interval(secs => :wait_seconds), attempts = j.attempts - 1, waits_for = :waits_for,
+    waiting_since = case when :waits_for::text is not null then coalesce(j.waiting_since, now()) end,
     error = :error, claimed_at = null, lease_expires_at = null, step = null
 where j.id = :id;
 
@@ -396,7 +406,7 @@ select pg_notify('mediamill_results', '') from gone;
 with held as materialized (
     select id from jobs where owner = :owner and state = 'held' order by id for update
 ), back as (
-    update jobs set state = case when run_after > now() then 'scheduled' else 'queued' end
+    update jobs set state = case when run_after > now() then 'scheduled' else 'queued' end, waiting_since = null
     where id in (select id from held) returning pool
 ), pools_woken as materialized (
     select pool, count(*) as jobs from back group by pool

@@ -28,6 +28,11 @@ left join (
 ) j on j.pool = p.name
 order by p.matches = '{}', p.name;
 
+-- name: list_waits
+-- Model servers that jobs wait for: how many jobs, since when, until when, and why. Their own index knows them.
+select waits_for as server, count(*) as jobs, min(waiting_since) as since, min(run_after) as next_at, max(error) as reason
+from jobs where waits_for is not null and state in ('scheduled', 'queued') group by waits_for order by waits_for;
+
 -- name: depth_of_pool
 -- Asked by every worker every few seconds: not counted further than `most`.
 select count(*) from (select from jobs where pool = :pool and state = 'queued' limit :most) as waiting;

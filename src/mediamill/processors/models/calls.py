@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -36,7 +37,16 @@ logging.getLogger("httpcore").setLevel(logging.INFO)
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Headers = list[tuple[str, str]]
 FailureKind = Literal[
-    "timeout", "transport", "decoding", "too_large", "request_too_large", "forbidden", "no_caller"
+    "timeout",
+    "unreachable",  # nobody was reached: nothing was sent
+    "transport",  # the connection was lost
+    "busy",  # not sent: the server refused others just now
+    "caller_gone",
+    "decoding",
+    "too_large",
+    "request_too_large",
+    "forbidden",
+    "no_caller",
 ]
 
 
@@ -69,6 +79,7 @@ class Reply(msgspec.Struct, array_like=True, frozen=True, tag=True):
     headers: Headers
     body: bytes
     sending_seconds: float
+    wait_seconds: float | None = None  # how long not to ask this server again; None: nobody keeps count
 
 
 class CallFailed(msgspec.Struct, array_like=True, frozen=True, tag=True):
@@ -77,6 +88,7 @@ class CallFailed(msgspec.Struct, array_like=True, frozen=True, tag=True):
     kind: FailureKind
     text: str
     sending_seconds: float = 0.0
+    wait_seconds: float | None = None
 
 
 Outcome = Reply | CallFailed
@@ -127,6 +139,9 @@ class DirectCalls:
         clock = _Clock(time.monotonic() + call.patience_seconds)
         try:
             return self._send(call, body, clock)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            kind: FailureKind = "transport" if _is_about_certificates(error) else "unreachable"
+            return CallFailed(kind, str(error) or type(error).__name__, clock.sending_seconds)
         except httpx.TimeoutException:
             return CallFailed("timeout", "no answer", clock.sending_seconds)
         except httpx.TransportError as error:
@@ -151,6 +166,13 @@ class DirectCalls:
             return _take(response, clock)
         finally:
             response.close()
+
+
+def _is_about_certificates(error: BaseException | None) -> bool:
+    """A certificate that is refused does not become right by waiting."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _take(response: httpx.Response, clock: _Clock) -> Outcome:
@@ -188,7 +210,7 @@ class CallerCalls:
                 raise
         if answer is None:
             self._sock.close()
-            return CallFailed("transport", "the process that calls model servers has ended")
+            return CallFailed("caller_gone", "the process that calls model servers has ended")
         return _outcomes.decode(answer)
 
     def _exchange(self, head: bytearray, body: Iterable[bytes]) -> bytearray | None:

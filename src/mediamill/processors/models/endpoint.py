@@ -2,9 +2,8 @@
 
 | the server | we |
 |---|---|
-| 429 with a short Retry-After | wait that long, ask again |
-| 429 otherwise | RetryLaterError that says when |
-| 5xx, 408, 425, no connection, reset | ask again twice after short pauses, then RetryLaterError |
+| 429, 502, 503, 529, no connection, reset | wait a little, ask again twice; then ModelBusyError: the job is put off |
+| other 5xx, 408, 425 | ask again twice after short pauses, then RetryLaterError |
 | no answer in time | RetryLaterError |
 | 3xx, any other 4xx | RefusedError (final), which names the setting to look at |
 | not JSON, wrong shape, empty, too large | ask again once, then GiveUpError |
@@ -24,25 +23,37 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import httpx
 import msgspec
 
-from mediamill.clock import retry_after_seconds
-from mediamill.errors import GiveUpError, RetryLaterError
+from mediamill.errors import GiveUpError, NotNowError, RetryLaterError, Wait
 from mediamill.processors.models.calls import Call, CallFailed, Method, Reply, open_calls
+from mediamill.processors.models.pace import is_refusal
+from mediamill.processors.models.rate_limits import TOO_MANY, asked_seconds
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 10.0
+LEAST_WAIT_SECONDS = 1.0  # of a job that is put off
 QUICK_RETRIES = 2
-AGAIN = frozenset({408, 425, 429})
+AGAIN = frozenset({408, 425})
 OF_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding"})  # set by whoever makes the call
 T = TypeVar("T")
 
 
-class ModelBusyError(RetryLaterError):
-    """The model server is overloaded, away or slow."""
+class ModelBusyError(NotNowError):
+    """The model server is busy or unavailable."""
 
     code = "model_busy"
+
+    def __init__(self, message: str, wait: Wait) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class ModelFailedError(RetryLaterError):
+    """The model server failed or was too slow."""
+
+    code = "model_failed"
 
 
 class ModelNotSetError(GiveUpError):
@@ -68,11 +79,19 @@ class NonsenseError(GiveUpError):
 
 
 class _AgainError(Exception):
-    """This try failed in a way that may pass. `after_seconds`: what the server asked for."""
+    """This try failed in a way that may pass. `after_seconds`: when to ask again, if anybody said so."""
 
     def __init__(self, reason: str, after_seconds: float | None = None) -> None:
         super().__init__(reason)
         self.after_seconds = after_seconds
+
+
+class _BusyError(_AgainError):
+    """The server is busy or unavailable. `suspect`: since it got our request, for all that we know."""
+
+    def __init__(self, reason: str, after_seconds: float | None, *, suspect: bool = False) -> None:
+        super().__init__(reason, after_seconds)
+        self.suspect = suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +160,12 @@ class Endpoint:
         """Ask until `read` can make sense of the answer. `parts`: headers, json, content, data, files (httpx)."""
         request, body = self._build(method, path, parts)
         until = time.monotonic() + self._timeout_seconds
-        tries, nonsense = 0, 0
+        tries, nonsense, patience = 0, 0, LONGEST_WAIT_SECONDS
         while True:
-            tries += 1
             call = msgspec.structs.replace(request, patience_seconds=max(0.01, until - time.monotonic()))
             outcome = self._calls.perform(call, body)
             until += outcome.sending_seconds
+            tries += not (isinstance(outcome, CallFailed) and outcome.kind == "busy")  # that was not sent
             try:
                 return read(self._take(outcome))
             except NonsenseError as error:
@@ -155,8 +174,9 @@ class Endpoint:
                     raise NonsenseError(f"{self.where}: {error.message}", fix=self._model_fix()) from error
             except _AgainError as error:
                 pause = self._pause(error, tries)
-                if tries > retries or pause > min(LONGEST_WAIT_SECONDS, until - time.monotonic()):
-                    raise ModelBusyError(f"{self.where}: {error}") from error
+                if tries > retries or pause > min(patience, until - time.monotonic()):
+                    raise self._given_up(error, pause) from error
+                patience -= pause
                 time.sleep(pause)
 
     def _build(self, method: str, path: str, parts: Mapping[str, Any]) -> tuple[Call, Iterable[bytes]]:
@@ -171,10 +191,16 @@ class Endpoint:
         call = Call(cast(Method, method), str(url), sent, size, self._timeout_seconds)
         return call, cast(Iterable[bytes], request.stream)
 
+    def _given_up(self, error: _AgainError, pause: float) -> RetryLaterError:
+        if not isinstance(error, _BusyError):
+            return ModelFailedError(f"{self.where}: {error}")
+        wait = Wait(max(LEAST_WAIT_SECONDS, pause), self.where, error.suspect)
+        return ModelBusyError(f"waiting for the model server at {self.where}: {error}", wait)
+
     def _pause(self, error: _AgainError, tries: int) -> float:
         if error.after_seconds is not None:
             return error.after_seconds
-        step = min(FIRST_PAUSE_SECONDS, self._timeout_seconds / 20) * 2.0 ** (tries - 1)
+        step = min(FIRST_PAUSE_SECONDS, self._timeout_seconds / 20) * 2.0 ** max(0, tries - 1)
         return step * random.uniform(0.5, 1.5)  # noqa: S311 - so that many workers do not come back at once
 
     def _take(self, outcome: Reply | CallFailed) -> Answer:
@@ -189,7 +215,13 @@ class Endpoint:
             case "timeout":
                 return _AgainError(f"{failed.text} within {self._timeout_seconds:g} seconds")
             case "transport":
-                return _AgainError(f"the connection failed ({failed.text})")
+                return _BusyError(f"the connection failed ({failed.text})", failed.wait_seconds, suspect=True)
+            case "unreachable":
+                return _BusyError(f"it cannot be reached ({failed.text})", failed.wait_seconds)
+            case "busy":
+                return _BusyError(failed.text, failed.wait_seconds)
+            case "caller_gone":
+                return ModelFailedError(failed.text)
             case "decoding" | "too_large":
                 return NonsenseError(failed.text)
             case "request_too_large":
@@ -203,10 +235,14 @@ class Endpoint:
 
     def _failure(self, reply: Reply) -> Exception:
         status = reply.status
-        if status == 429:
-            after = retry_after_seconds(httpx.Headers(reply.headers).get("Retry-After"))
-            told = f" for {after:.0f} more seconds" if after is not None else ""
-            return _AgainError(f"too many requests (429){told}", after)
+        if is_refusal(reply):
+            asked = asked_seconds(status, httpx.Headers(reply.headers))
+            told = f", for {asked:.0f} more seconds" if asked is not None else ""
+            after = asked if reply.wait_seconds is None else reply.wait_seconds
+            if status == TOO_MANY:
+                return _BusyError(f"too many requests (429){told}", after)
+            text = f"it is unavailable ({status}){told}{self._reason(reply.body)}"
+            return _BusyError(text, after, suspect=status == 502)
         if status >= 500 or status in AGAIN:
             return _AgainError(f"the server failed ({status}){self._reason(reply.body)}")
         if status in (401, 403):  # their own words may repeat the key

@@ -19,7 +19,7 @@ from mediamill.processors.models.contract import Sight
 from mediamill.processors.models.endpoint import (
     Answer,
     Endpoint,
-    ModelBusyError,
+    ModelFailedError,
     ModelNotSetError,
     NonsenseError,
     RefusedError,
@@ -158,7 +158,7 @@ class GeminiVideo:
             if state == "FAILED":
                 raise GiveUpError("Gemini cannot make sense of the video: its processing failed there")
             if time.monotonic() + pause > until:
-                raise ModelBusyError(
+                raise ModelFailedError(
                     f"Gemini is still preparing the video after {self._patience_seconds:g} seconds"
                 )
             time.sleep(pause)

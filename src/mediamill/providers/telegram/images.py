@@ -7,11 +7,14 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mediamill.conversations.access import Gate
-from mediamill.db.connection import Connection
+from mediamill.db.connection import Connection, after_commit
 from mediamill.errors import GiveUpError, InvalidError, MediamillError, QuotaExceededError
+from mediamill.inputs import counters
+from mediamill.inputs.accept import purge_expired
 from mediamill.inputs.model import ImageBufferError, SpooledImage
 from mediamill.inputs.pending import save_pending
 from mediamill.inputs.spool import Spool, Tray
@@ -28,6 +31,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 4
 # What no other try can change.
 FINAL = (GiveUpError, InvalidError, QuotaExceededError)
+REFUSALS = (InvalidError, QuotaExceededError)  # by us, with a code that is the same on every surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,11 @@ class ImageTaker:
         """The image, or why there is none."""
         assert piece.message.file is not None
         try:
+            file = tray.begin_image()
             async with (
                 self._at_once,
                 open_file(self._api, piece.message.file.file_id, self._shared_folder) as (chunks, _),
             ):
-                file = tray.begin_image()
                 waiting = bytearray()
                 async for chunk in chunks:
                     waiting += chunk
@@ -99,6 +103,8 @@ class ImageTaker:
             await self._save(connection, piece.message, found, is_quiet)
         else:
             log.warning("an image of Telegram could not be had: %s", found)
+            await purge_expired(connection)
+            self._count_rejected(connection, piece.message, found)
             await self._count(connection, piece.message, failed=1, reason=_reason(found))
         if piece.message.text:
             await self._inbox.note_image_saved(connection, piece.kept)
@@ -112,11 +118,18 @@ class ImageTaker:
         scope = self._runs.scope(message.chat, message.sender)
         try:
             saved = await save_pending(connection, scope, image, media_group_id=message.album)
-        except ImageBufferError:
+        except ImageBufferError as error:
+            self._count_rejected(connection, message, error)
             await self._count(connection, message, refused=1)
             return
         if saved.run_id is None and not is_quiet:
             await self._count(connection, message, saved=1, waiting=saved.count)
+
+    def _count_rejected(self, connection: Connection, message: Incoming, error: Exception) -> None:
+        if isinstance(error, REFUSALS):
+            scope = self._runs.scope(message.chat, message.sender)
+            count = partial(counters.count_rejected, scope.source, error, scope.thread_key)
+            after_commit(connection, count)
 
     async def _count(
         self,
@@ -147,4 +160,6 @@ def _is_final(kept: Kept, error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     """For whoever sent it: nothing of our insides."""
+    if isinstance(error, REFUSALS):
+        return f"{error.message.rstrip('.')} ({error.code})"
     return error.message if isinstance(error, MediamillError) else "it could not be downloaded"
