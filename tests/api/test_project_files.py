@@ -116,6 +116,20 @@ async def test_a_finished_file_is_analysed_again_only_by_force(served: Served, g
     assert (forced["done"], forced["file"]["state"]) == (True, "queued")
 
 
+@pytest.mark.spec("P8")
+async def test_pages_that_were_left_out_are_read_when_that_is_asked_for(
+    served: Served, ground: Ground
+) -> None:
+    await ground.project()
+    file_id = await ground.done(facts={"unread": [[501, 640], [7, 7]]})
+    (listed,) = (await ask(served, "GET", "/api/projects/invoices/files"))["files"]
+    assert listed["unread"] == "Pages 501 to 640 and 7 were not read"
+    told = await ask(served, "POST", f"/api/files/{file_id}/read-on")
+    assert (told["state"], told["unread"]) == ("queued", None)
+    assert (await ask(served, "POST", f"/api/files/{file_id}/read-on", 409))["code"] == "nothing_left"
+    assert (await ask(served, "POST", "/api/files/999/read-on", 404))["code"] == "unknown_file"
+
+
 async def test_a_file_is_deleted_with_what_was_decided(served: Served, ground: Ground) -> None:
     await ground.project()
     file_id = await ground.done()

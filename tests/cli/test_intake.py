@@ -253,6 +253,22 @@ async def test_files_are_analysed_again_by_force_or_where_it_is_needed(
         assert (await mediamill("intake", "reprocess", *words)).code == 1
 
 
+@pytest.mark.spec("P8")
+async def test_pages_that_were_left_out_are_named_and_read_on_demand(
+    mediamill: Mediamill, ground: Ground
+) -> None:
+    await ground.project()
+    file_id = await ground.done(facts={"unread": [[51, 400]]})
+    assert "Pages 51 to 400 were not read" in (await mediamill("intake", "files", "invoices")).out
+    assert "Pages 51 to 400 were not read: mediamill intake read-on" in (
+        await mediamill("intake", "file", file_id)
+    ).out.replace("\n", " ")
+    assert (await mediamill("intake", "read-on", file_id, "--json")).json["files"] == [file_id]
+    assert (await ground.state(file_id))[0] == "queued"
+    again = await mediamill("intake", "read-on", file_id)
+    assert (again.code, "nothing left to read" in again.err) == (1, True)
+
+
 async def test_files_and_projects_are_deleted_when_that_is_confirmed(
     mediamill: Mediamill, ground: Ground
 ) -> None:

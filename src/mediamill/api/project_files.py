@@ -28,6 +28,7 @@ from mediamill.errors import MediamillError
 from mediamill.intake import again, look
 from mediamill.intake.add import take_in
 from mediamill.intake.model import NoSuchPageError, UnknownFileError
+from mediamill.intake.read_on import read_on
 from mediamill.storage.choose import storage_of
 
 router = APIRouter(tags=["project files"])
@@ -115,6 +116,13 @@ async def reprocess_file(deps: Wired, file_id: Id, wish: ReprocessIn | None = No
     force = wish is not None and wish.force
     async with deps.database.transaction() as connection:
         return await again.reprocess(connection, deps.enqueuer, deps.settings, file_id, force=force)
+
+
+@router.post("/api/files/{file_id}/read-on", response_model=FileOut)
+async def read_on_file(deps: Wired, file_id: Id) -> dict[str, Any]:
+    """Read the pages that were left out (see `unread`). Pages that were read are not read again."""
+    async with deps.database.transaction() as connection:
+        return await read_on(connection, deps.enqueuer, deps.settings, file_id)
 
 
 @router.head("/api/files/{file_id}/source", include_in_schema=False)

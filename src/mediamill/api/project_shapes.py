@@ -166,6 +166,9 @@ class ListedFile(BaseModel):
     mime_type: str | None
     kind: Literal["document", "image", "unsupported"] | None
     unsupported: str | None = Field(description="Why there was nothing to analyse.")
+    unread: str | None = Field(
+        description="Which pages were left out, if any.", examples=["Pages 501 to 640 were not read"]
+    )
     summary: str | None
     twin_of: int | None = Field(description="The file with the same content that was there before.")
     outdated: bool = Field(

@@ -97,7 +97,8 @@ def about(file: dict[str, Any]) -> str:
         return f"not analysed: {file['unsupported']}"
     twin = f"same as {file['twin_of']}. " if file["twin_of"] else ""
     old = "outdated. " if file["outdated"] else ""
-    return f"{twin}{old}{file['summary'] or ''}"
+    left = f"{file['unread']}. " if file["unread"] else ""
+    return f"{left}{twin}{old}{file['summary'] or ''}"
 
 
 def file_fields(file: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +116,7 @@ def file_fields(file: dict[str, Any]) -> dict[str, Any]:
         "same as": file["twin_of"] and f"file {file['twin_of']}",
         "outdated": "other fields, or another extractor, are set now" if file["outdated"] else None,
         "pages": len(file["pages"]) or None,
+        "left out": file["unread"] and f"{file['unread']}: mediamill intake read-on {file['id']}",
         "attempts": file["attempts"] or None,
         "took": None if file["duration_ms"] is None else span(file["duration_ms"] / 1000),
         "by": ", ".join(file["models"]) or None,

@@ -66,6 +66,7 @@ class JobKind:
     others stay where they are, and `requeue_fix` says what to do instead.
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
+    `limits_steps`: the time limit of the pool is for each step that its processor reports, not for all of them.
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
 
@@ -82,6 +83,7 @@ class JobKind:
     reaped: bool = False
     owns_input: bool = False
     keeps_files: bool = False
+    limits_steps: bool = False
     local: bool = False
     description: str = ""
 

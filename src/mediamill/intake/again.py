@@ -42,7 +42,7 @@ async def reprocess(
         return {"file": await show_file(connection, settings, file_id), "done": False, "why": why}
     after = file["generation"] if force and current else 0 if force else None
     analysis = await find_analysis(connection, enqueuer, content, wish, after=after)
-    await _move(connection, file, analysis)
+    await move_file(connection, file, analysis)
     shown = await show_file(connection, settings, file_id)
     return {"file": shown, "done": True, "why": _why(file, analysis, current)}
 
@@ -98,7 +98,8 @@ async def _again(
         return False
 
 
-async def _move(connection: Connection, file: Record, analysis: Record) -> None:
+async def move_file(connection: Connection, file: Record, analysis: Record) -> None:
+    """The file has this analysis from now on; one that no file has any more goes."""
     if await queries.move_file.run(connection, id=file["id"], analysis=analysis["id"]) == 0:
         raise UnknownFileError(f"there is no file {file['id']} (any more)")
     await settle_files(connection, analysis, [file["id"]])

@@ -63,7 +63,7 @@ async def find_analysis(
     )
     if found is not None and found["state"] != "failed" and not _is_stale(found, after):
         return found
-    return await _add(connection, enqueuer, content, wish)
+    return await add_analysis(connection, enqueuer, content, wish)
 
 
 def _is_stale(found: Record, after: int | None) -> bool:
@@ -71,7 +71,10 @@ def _is_stale(found: Record, after: int | None) -> bool:
     return after is not None and (found["generation"] <= after or found["state"] == "completed")
 
 
-async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish) -> Record:
+async def add_analysis(
+    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, *, rounds: int = 1
+) -> Record:
+    """A new one, with its job. `rounds`: how often as many pages as the settings say are to be read."""
     added = await queries.add_analysis.row(
         connection,
         sha256=content.sha256,
@@ -86,8 +89,10 @@ async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wis
         "home": home_of_analysis(added["id"]),
         "name": wish.name,
         "fields": [asdict(field) for field in wish.fields],
+        "rounds": rounds,
     }
     job = NewJob(ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]))
     job_id = await enqueuer.enqueue_job(connection, job)
-    await queries.note_job.run(connection, id=added["id"], job=job_id)
-    return added
+    noted = await queries.note_job.row(connection, id=added["id"], job=job_id)
+    assert noted is not None
+    return noted

@@ -17,6 +17,7 @@ from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, Moved
 from mediamill.errors import GiveUpError
 from mediamill.intake.attach import settle_files
 from mediamill.intake.model import ANALYSE, ERROR_CHARACTERS, id_of
+from mediamill.intake.read_on import keep_pages
 from mediamill.intake.result import read_result
 from mediamill.intake.store import queries
 from mediamill.logs import tell_facts
@@ -45,6 +46,8 @@ def intake_kinds(settings: Settings) -> tuple[JobKind, ...]:
             on_released=release,
             on_requeued=take_back,
             requeue_fix="`mediamill intake reprocess FILE` tries a failed file again",
+            keeps_files=True,
+            limits_steps=True,
             local=True,
             description="Reads a file of a project: its text, pictures of its pages, and the fields that the project "
             "asks for, each with how sure it is and where it stands.",
@@ -80,6 +83,7 @@ async def complete(place: Place, connection: Connection, jobs: Sequence[Moved]) 
             output=made.output,
         )
         assert analysis is not None
+        await keep_pages(connection, place, job, made)
         files = await _files(connection, analysis, tell=False)
         await settle_files(connection, analysis, [file["id"] for file in files])
         facts = {"attempt": job.attempts, "duration_ms": analysis["duration_ms"]}

@@ -23,6 +23,7 @@ from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
 from mediamill.intake.proposals import plain_proposal
 from mediamill.intake.store import queries
+from mediamill.processors.document.document_text import pages_not_read
 from mediamill.processors.intake.extractor import extractor_name
 from mediamill.settings import Settings
 
@@ -136,7 +137,18 @@ def _plain(row: Record, counts: dict[str, int], current: tuple[bytes, str]) -> d
         **{name: value for name, value in row.items() if name not in _HIDDEN},
         "kind": result.get("kind"),
         "unsupported": result.get("unsupported"),
+        "unread": _unread(result.get("facts", {}).get("unread")),
         "thumbnail": bool(result.get("thumbnail")),
         "outdated": (row["catalog"], row["extractor"]) != current,
         "counts": counts,
     }
+
+
+def _unread(spans: Any) -> str | None:
+    """Which pages were left out, in words; what a worker told may be anything."""
+    told = spans if isinstance(spans, list) else []
+    good = [
+        one for one in told if isinstance(one, list) and len(one) == 2 and all(type(n) is int for n in one)
+    ]
+    words = pages_not_read(good) if good else ""
+    return words[:1].upper() + words[1:] or None

@@ -57,8 +57,15 @@ select :sha256, :catalog, :extractor, 1 + coalesce(max(generation), 0), :mime_ty
 where sha256 = :sha256 and catalog = :catalog and extractor = :extractor
 returning *;
 
--- name: note_job!
-update analyses set job_id = :job where id = :id;
+-- name: note_job
+update analyses set job_id = :job where id = :id returning *;
+
+-- name: note_kept!
+-- What the next job may go on from: the files lie beside its derivatives.
+update analyses set kept = :kept::jsonb where id = :id;
+
+-- name: kept_of_analysis
+select output, kept from analyses where id = :id;
 
 -- name: add_file
 insert into project_files (project_id, analysis_id, name, source, twin_of)

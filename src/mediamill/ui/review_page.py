@@ -18,6 +18,7 @@ from mediamill.intake.look import page_texts, show_file
 from mediamill.intake.model import UnknownFileError
 from mediamill.intake.pages import MOST_ID, write_place
 from mediamill.intake.projects import show_project
+from mediamill.intake.read_on import read_on
 from mediamill.settings import Settings
 from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
@@ -38,6 +39,7 @@ def add_review_page(
     file = "/projects/{slug}/files/{file_id}"
     router.get(file)(page.show)
     router.post(f"{file}/reprocess")(page.reprocess)
+    router.post(f"{file}/read-on")(page.read_on)
     router.post(f"{file}/delete")(page.delete)
     router.post(f"{file}/accept")(page.accept_all)
     router.post(f"{file}/values")(page.enter)
@@ -70,6 +72,12 @@ class _ReviewPage:
         force = "force" in await read_form(request)
         async with self._database.transaction() as connection:
             await reprocess(connection, self._enqueuer, self._settings, file_id, force=force)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
+
+    async def read_on(self, slug: str, file_id: Id) -> Response:
+        """The pages that were left out."""
+        async with self._database.transaction() as connection:
+            await read_on(connection, self._enqueuer, self._settings, file_id)
         return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
 
     async def delete(self, slug: str, file_id: Id) -> Response:
