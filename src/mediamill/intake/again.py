@@ -35,7 +35,7 @@ async def reprocess(
     await queries.lock_analyses_of_content.rows(connection, sha256=file["sha256"])
     file = await find_file(connection, file_id)  # as it is now that nobody else changes it
     content = Content(file["sha256"], file["bytes"], file["mime_type"])
-    wish = await wish_of(connection, settings, file["project_id"], file["name"])
+    wish = await wish_of(connection, settings, file["project_id"], file["name"], file["category"])
     current = (file["catalog"], file["extractor"]) == (wish.catalog, wish.extractor)
     if current and file["state"] != "failed" and not (force and file["state"] == "completed"):
         why = FINISHED if file["state"] == "completed" else WAITS

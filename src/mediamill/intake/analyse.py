@@ -10,7 +10,15 @@ from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob
 from mediamill.intake.fields import read_fields
-from mediamill.intake.model import ANALYSE, Field, blob_name, catalog_of, home_of_analysis, owner_of
+from mediamill.intake.model import (
+    ANALYSE,
+    Field,
+    blob_name,
+    catalog_of,
+    fields_for,
+    home_of_analysis,
+    owner_of,
+)
 from mediamill.intake.store import queries
 from mediamill.processors.intake.extractor import extractor_name
 from mediamill.settings import Settings
@@ -40,10 +48,12 @@ class Wish:
         return catalog_of(self.fields)
 
 
-async def wish_of(connection: Connection, settings: Settings, project_id: int, name: str) -> Wish:
+async def wish_of(
+    connection: Connection, settings: Settings, project_id: int, name: str, category: str
+) -> Wish:
     """As project and settings say now."""
-    fields = await read_fields(connection, project_id)
-    return Wish(project_id, name, tuple(fields), extractor_name(settings))
+    fields = fields_for(await read_fields(connection, project_id), category)
+    return Wish(project_id, name, fields, extractor_name(settings))
 
 
 async def lock_content(connection: Connection, sha256: bytes) -> None:

@@ -18,6 +18,7 @@ from mediamill.intake.model import (
     UnknownFileError,
     blob_name,
     catalog_of,
+    fields_for,
 )
 from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
@@ -123,11 +124,12 @@ async def find_file(connection: Connection, file_id: int) -> Record:
 async def _told(
     connection: Connection, settings: Settings, project_id: int, rows: Sequence[Record]
 ) -> list[dict[str, Any]]:
-    current = catalog_of(await read_fields(connection, project_id)), extractor_name(settings)
+    fields, extractor = await read_fields(connection, project_id), extractor_name(settings)
+    catalogs = {row["category"]: catalog_of(fields_for(fields, row["category"])) for row in rows}
     counts = {row["id"]: dict.fromkeys(DECISIONS, 0) for row in rows}
     for row in await queries.count_proposals.rows(connection, files=list(counts)):
         counts[row["file_id"]][row["state"]] = row["proposals"]
-    return [_plain(row, counts[row["id"]], current) for row in rows]
+    return [_plain(row, counts[row["id"]], (catalogs[row["category"]], extractor)) for row in rows]
 
 
 def _plain(row: Record, counts: dict[str, int], current: tuple[bytes, str]) -> dict[str, Any]:
@@ -139,9 +141,17 @@ def _plain(row: Record, counts: dict[str, int], current: tuple[bytes, str]) -> d
         "unsupported": result.get("unsupported"),
         "unread": _unread(result.get("facts", {}).get("unread")),
         "thumbnail": bool(result.get("thumbnail")),
+        **tell_category(row, result.get("facts", {}).get("document_kind")),
         "outdated": (row["catalog"], row["extractor"]) != current,
         "counts": counts,
     }
+
+
+def tell_category(row: Record, guessed: str | None) -> dict[str, str | None]:
+    """The category of a file, and who says so."""
+    if row["category"]:
+        return {"category": row["category"], "category_by": row["category_by"]}
+    return {"category": guessed, "category_by": "guess" if guessed else None}
 
 
 def _unread(spans: Any) -> str | None:

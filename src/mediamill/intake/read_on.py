@@ -52,7 +52,7 @@ async def read_on(
             "there is nothing left to read", fix="mediamill intake file ID shows its state"
         )
     content = Content(file["sha256"], file["bytes"], file["mime_type"])
-    wish = await wish_of(connection, settings, file["project_id"], file["name"])
+    wish = await wish_of(connection, settings, file["project_id"], file["name"], file["category"])
     rounds = int(result.get("rounds", 1)) + 1
     analysis = await add_analysis(connection, enqueuer, content, wish, rounds=rounds)
     before = await queries.kept_of_analysis.row(connection, id=file["analysis_id"])

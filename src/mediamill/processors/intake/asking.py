@@ -83,7 +83,8 @@ def ask_for_fields(
 
 
 def _ask(text: str, specs: Sequence[FieldSpec], model: TextModel, kept: Kept) -> ModelAnswer:
-    instructions = INSTRUCTIONS + json.dumps([asdict(spec) for spec in specs], ensure_ascii=False)
+    told = [{name: value for name, value in asdict(spec).items() if name != "categories"} for spec in specs]
+    instructions = INSTRUCTIONS + json.dumps(told, ensure_ascii=False)
     key = sha256(f"{instructions}\0{text}".encode("utf-8", "replace")).hexdigest()[:32]
     known = kept.get(ANSWERED).get(key)
     if isinstance(known, dict):

@@ -75,6 +75,8 @@ class IntakeProcessor(BaseMediaProcessor):
             told = error.message
             return FileAnalysis("", kind="unsupported", summary=f"Not analysed: {told}.", unsupported=told)
         self.given.report(step="looking for the fields", percent=60)
+        kind = document_kind(source.pages)
+        specs = tuple(replace(spec, categories=()) for spec in specs if spec.is_for(kind))
         extracted = extract(
             source,
             specs,
@@ -105,7 +107,7 @@ class IntakeProcessor(BaseMediaProcessor):
                     if (warnings := [*source.facts.get("warnings", ()), *extracted.warnings])
                     else {}
                 ),
-                **({"document_kind": kind} if (kind := document_kind(source.pages)) else {}),
+                **({"document_kind": kind} if kind else {}),
             },
             files=files,
             kind=source.kind,

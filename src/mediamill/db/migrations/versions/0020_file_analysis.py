@@ -12,6 +12,14 @@ depends_on = None
 UP = (
     # Pages that were read, of an analysis that left others out.
     "alter table analyses add column kept jsonb not null default '[]'",
+    # What a file is, if a person or a rule of its project says so; fields may be for some categories only.
+    "alter table project_files add column category text not null default ''",
+    """
+    alter table project_files add column category_by text
+        check (category_by in ('person', 'rule') and (category_by is null) = (category = ''))
+    """,
+    "alter table project_fields add column categories text[] not null default '{}'",
+    "alter table projects add column category_rules jsonb not null default '[]'",
     # A claim whose worker is not heard is released after lease and stale limit together.
     """
     update pools set lease_seconds = 300, stale_seconds = 600
@@ -23,6 +31,10 @@ DOWN = (
     update pools set lease_seconds = 900, stale_seconds = 900
     where name = 'intake' and lease_seconds = 300 and stale_seconds = 600
     """,
+    "alter table projects drop column category_rules",
+    "alter table project_fields drop column categories",
+    "alter table project_files drop column category_by",
+    "alter table project_files drop column category",
     "alter table analyses drop column kept",
 )
 
