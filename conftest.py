@@ -21,7 +21,7 @@ pytest_plugins = ["tests.spec_plugin"]
 # Python, Node.js or a registry that happen to be there must not decide whether a test passes.
 PASSED_ON = (
     *("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CI", "MEDIAMILL_TEST_DATABASE_URL"),
-    *("CHROMIUM", "REDIS_SERVER", "PROMTOOL", "POSTGRES16", "PGBOUNCER", "S3_SERVER"),
+    *("CHROMIUM", "REDIS_SERVER", "PROMTOOL", "POSTGRES16", "PGBOUNCER", "S3_SERVER", "ALL_SCREENSHOTS"),
 )
 for _name in [name for name in os.environ if name not in PASSED_ON and not name.startswith("PYTEST_")]:
     del os.environ[_name]

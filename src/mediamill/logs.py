@@ -56,6 +56,10 @@ WORDS: dict[str, tuple[int, str]] = {
     "queue_depth": (DEBUG, "pool %(pool)s: %(waiting)d waiting"),
     # workers
     "worker_ready": (INFO, "worker %(worker)s (%(worker_id)d) is ready, pools: %(pools)s"),
+    "signal_handlers_unavailable": (
+        WARNING,
+        "signals cannot be obeyed here (%(reason)s); whoever embeds this stops it by its own means",
+    ),
     "worker_leaving": (INFO, "worker %(worker)s finishes what runs and leaves"),
     "worker_stopping": (WARNING, "worker %(worker)s stops at once and hands its jobs back"),
     "worker_told": (INFO, "worker %(worker)s was told to %(command)s"),

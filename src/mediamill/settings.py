@@ -335,10 +335,14 @@ class Settings(BaseSettings):
     document_pages: int = Field(
         default=500,
         ge=1,
-        description="Pages, sheets or slides of a document that are read; the rest is counted.",
+        description="Pages, sheets or slides of a document that are read; which were left out is said. In projects a "
+        "person can have as many more read each time.",
     )
     document_ocr_pages: int = Field(
-        default=50, ge=0, description="Scanned pages of a document that are read by OCR."
+        default=50,
+        ge=0,
+        description="Scanned pages of a document that are read by OCR in chats and by `mediamill process`. In projects "
+        "all are.",
     )
     stub_image_seconds: float = Field(
         default=5, ge=0, description="How long the image stub pretends to work."

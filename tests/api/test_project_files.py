@@ -116,6 +116,40 @@ async def test_a_finished_file_is_analysed_again_only_by_force(served: Served, g
     assert (forced["done"], forced["file"]["state"]) == (True, "queued")
 
 
+@pytest.mark.spec("P9")
+async def test_the_category_of_a_file_is_told_and_set(served: Served, ground: Ground) -> None:
+    fields = [{"name": "total", "type": "amount", "categories": ["Invoice"]}, {"name": "miles"}]
+    await ask(served, "POST", "/api/projects", 201, json={"name": "Invoices", "fields": fields})
+    rules = [{"pattern": "*receipt*", "category": "Receipt"}]
+    project = await ask(served, "PATCH", "/api/projects/invoices", json={"category_rules": rules})
+    assert (project["category_rules"], project["fields"][0]["categories"]) == (rules, ["Invoice"])
+    by_rule = await add(served, b"one", "receipt.txt")
+    assert (by_rule["category"], by_rule["category_by"]) == ("Receipt", "rule")
+    told = await ask(served, "PUT", f"/api/files/{by_rule['id']}/category", json={"category": "Invoice"})
+    assert (told["category"], told["category_by"], told["state"]) == ("Invoice", "person", "queued")
+    told = await ask(served, "PUT", f"/api/files/{by_rule['id']}/category", json={"category": None})
+    assert (told["category"], told["category_by"]) == ("Receipt", "rule")
+    refused = await ask(served, "PUT", f"/api/files/{by_rule['id']}/category", 422, json={"category": "a,b"})
+    assert refused["code"] == "bad_category"
+    where = "/api/projects/invoices/files?name=a.txt&category=Letter"
+    given = await ask(served, "POST", where, 201, content=b"two")
+    assert (given["category"], given["category_by"]) == ("Letter", "person")
+
+
+@pytest.mark.spec("P8")
+async def test_pages_that_were_left_out_are_read_when_that_is_asked_for(
+    served: Served, ground: Ground
+) -> None:
+    await ground.project()
+    file_id = await ground.done(facts={"unread": [[501, 640], [7, 7]]})
+    (listed,) = (await ask(served, "GET", "/api/projects/invoices/files"))["files"]
+    assert listed["unread"] == "Pages 501 to 640 and 7 were not read"
+    told = await ask(served, "POST", f"/api/files/{file_id}/read-on")
+    assert (told["state"], told["unread"]) == ("queued", None)
+    assert (await ask(served, "POST", f"/api/files/{file_id}/read-on", 409))["code"] == "nothing_left"
+    assert (await ask(served, "POST", "/api/files/999/read-on", 404))["code"] == "unknown_file"
+
+
 async def test_a_file_is_deleted_with_what_was_decided(served: Served, ground: Ground) -> None:
     await ground.project()
     file_id = await ground.done()

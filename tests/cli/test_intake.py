@@ -253,6 +253,43 @@ async def test_files_are_analysed_again_by_force_or_where_it_is_needed(
         assert (await mediamill("intake", "reprocess", *words)).code == 1
 
 
+@pytest.mark.spec("P9")
+async def test_files_have_categories_by_rule_and_by_word(mediamill: Mediamill, tmp_path: Path) -> None:
+    await mediamill("intake", "create", "Invoices", "--field", "total:amount=Total due@Invoice,Receipt")
+    listed = await mediamill("intake", "fields", "invoices", "--json")
+    assert listed.json[0]["categories"] == ["Invoice", "Receipt"]
+    told = await mediamill("intake", "edit", "invoices", "--rule", "*receipt*=Receipt")
+    assert "*receipt* is Receipt" in told.out
+    for name in ("receipt.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    first = (await mediamill("intake", "add", "invoices", tmp_path / "receipt.txt", "--json")).json[0]["id"]
+    words = ("--category", "Letter", "--json")
+    second = (await mediamill("intake", "add", "invoices", tmp_path / "b.txt", *words)).json[0]["id"]
+    shown = [(await mediamill("intake", "file", each, "--json")).json for each in (first, second)]
+    assert [each["category"] for each in shown] == ["Receipt", "Letter"]
+    assert "Invoice (by person)" in (await mediamill("intake", "category", "Invoice", first, second)).out
+    assert "Receipt (by rule)" in (await mediamill("intake", "category", "-", first)).out
+    assert (await mediamill("intake", "edit", "invoices", "--rule", "nothing")).code == 1
+    none = await mediamill("intake", "edit", "invoices", "--no-rules", "--json")
+    assert none.json["category_rules"] == []
+
+
+@pytest.mark.spec("P8")
+async def test_pages_that_were_left_out_are_named_and_read_on_demand(
+    mediamill: Mediamill, ground: Ground
+) -> None:
+    await ground.project()
+    file_id = await ground.done(facts={"unread": [[51, 400]]})
+    assert "Pages 51 to 400 were not read" in (await mediamill("intake", "files", "invoices")).out
+    assert "Pages 51 to 400 were not read: mediamill intake read-on" in (
+        await mediamill("intake", "file", file_id)
+    ).out.replace("\n", " ")
+    assert (await mediamill("intake", "read-on", file_id, "--json")).json["files"] == [file_id]
+    assert (await ground.state(file_id))[0] == "queued"
+    again = await mediamill("intake", "read-on", file_id)
+    assert (again.code, "nothing left to read" in again.err) == (1, True)
+
+
 async def test_files_and_projects_are_deleted_when_that_is_confirmed(
     mediamill: Mediamill, ground: Ground
 ) -> None:

@@ -18,7 +18,6 @@ from mediamill.intake import add, jobs, projects, sweep, watch
 from mediamill.intake.receive import Arrived
 from mediamill.worker import source
 from mediamill.worker.remote_source import RemoteSource
-from mediamill.worker.reporting import Reporter
 from mediamill.worker.run import Runner
 from mediamill.worker.source import LocalSource
 
@@ -67,20 +66,6 @@ def _has_answer(*_: Any, checkpoint: Any = None, **__: Any) -> bool:
     return isinstance(checkpoint, dict) and "answer" in checkpoint
 
 
-def when_a_page_is_kept(owner: Any) -> Callable[[], None]:
-    """The first of several, however many have been read meanwhile."""
-
-    def prepare() -> None:
-        setattr(Reporter, "_can_merge", lambda *_: False)
-        after(owner, "report", _has_pages)()
-
-    return prepare
-
-
-def _has_pages(*_: Any, checkpoint: Any = None, **__: Any) -> bool:
-    return isinstance(checkpoint, dict) and "scanned_pages" in checkpoint
-
-
 def _is_of(folder: str) -> Callable[..., bool]:
     return lambda path, **_: "intake" in path.parts and folder in path.parts
 
@@ -105,7 +90,7 @@ WORK = {
     "within_the_settling": after(settle, "_finish"),
     "when_it_is_settled": after(LocalSource, "finish"),
 }
-SCAN = {"here": when_a_page_is_kept(LocalSource), "far_away": when_a_page_is_kept(RemoteSource)}
+SCAN = {"here": after(LocalSource, "keep"), "far_away": after(RemoteSource, "keep")}
 DELETION = {
     "before_the_commit": after(projects, "drop_entries_under"),
     "when_it_is_deleted": before(command, "print_json"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mediamill.db.connection import Database
+from mediamill.engine.model import ClaimedJob
 from mediamill.engine.recovery.expired import release_expired
 from mediamill.intake.model import blob_path
 from mediamill.testing.model_server import SILENT
@@ -30,6 +31,25 @@ async def ground(ground: Ground) -> Ground:
         NEVER_SECONDS,
     )
     return ground
+
+
+async def claim_and_be_silent(ground: Ground, amount: int = 1) -> list[ClaimedJob]:
+    """By a worker that is alive and says nothing of these jobs: only the age of its claims can release them."""
+    jobs = await ground.claim("silent", amount)
+    await ground.run(
+        "update workers set type = 'remote', state = 'busy', heartbeat_at = now() + interval '1 day' "
+        "where name = 'silent'"
+    )
+    return jobs
+
+
+async def let_pass(ground: Ground, minutes: int) -> None:
+    """For all claims, as if they were made so much earlier."""
+    await ground.run(
+        "update jobs set claimed_at = claimed_at - make_interval(mins => $1), "
+        "lease_expires_at = lease_expires_at - make_interval(mins => $1) where worker_name = 'silent'",
+        minutes,
+    )
 
 
 @pytest.mark.spec("P2", "P4", "E7")
@@ -73,10 +93,8 @@ async def test_a_stale_file_is_requeued_and_completed_by_another_worker(
 ) -> None:
     caplog.set_level(logging.INFO, "mediamill.intake")
     file = await ground.add(content=LETTER)
-    (lost,) = await ground.claim("lost")  # by a worker that is never heard of again
-    await ground.run(
-        "update jobs set lease_expires_at = now() - interval '16 minutes' where id = $1", lost.id
-    )
+    (lost,) = await claim_and_be_silent(ground)
+    await let_pass(ground, 16)
     async with ground.working():
         shown = await until(ground, file["id"], "completed")
     assert (shown["attempts"], shown["error"]) == (2, None)
@@ -84,18 +102,23 @@ async def test_a_stale_file_is_requeued_and_completed_by_another_worker(
     assert [line.split()[0] for line in lines] == [
         "file_processing_started",
         "file_processing_retry",
+        "stale_files_requeued",
         "file_processing_started",
         "file_processing_completed",
     ]
     assert lines[1].endswith("reason='stale_processing_requeued'")
+    assert (lines[2], "is_retry=True" in lines[3]) == ("stale_files_requeued count=1", True)
     assert (await ground.finish(lost)).lost == {lost.id}
 
 
 @pytest.mark.spec("P2", "E8", "E9")
-async def test_stale_files_wait_again_and_say_why_fifty_at_a_time(ground: Ground) -> None:
+async def test_stale_files_wait_again_and_say_why_fifty_at_a_time(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mediamill.intake")
     files = [await ground.add(content=f"letter {number}".encode()) for number in range(60)]
-    await ground.claim("lost", amount=60)
-    await ground.run("update jobs set lease_expires_at = now() - interval '16 minutes'")
+    await claim_and_be_silent(ground, amount=60)
+    await let_pass(ground, 16)
     for freed in (50, 10, 0):
         async with ground.database.transaction() as connection:
             assert await release_expired(connection, ground.engine) == freed
@@ -105,15 +128,17 @@ async def test_stale_files_wait_again_and_say_why_fifty_at_a_time(ground: Ground
         shown = await ground.show(file["id"])
         assert (shown["state"], shown["error"]) == ("queued", "stale_processing_requeued")
         assert (shown["attempts"], shown["started_at"]) == (1, None)
+    lines = [one.getMessage() for one in caplog.records]
+    counts = [line for line in lines if line.startswith("stale_files_requeued")]
+    assert counts == ["stale_files_requeued count=50", "stale_files_requeued count=10"]
 
 
 @pytest.mark.spec("P2", "E8")
 async def test_a_stale_file_whose_attempts_are_used_up_has_failed(ground: Ground) -> None:
     file = await ground.add(content=LETTER)
-    (lost,) = await ground.claim("lost")
-    await ground.run(
-        "update jobs set attempts = max_attempts, lease_expires_at = now() - interval '16 minutes'"
-    )
+    (lost,) = await claim_and_be_silent(ground)
+    await ground.run("update jobs set attempts = max_attempts")
+    await let_pass(ground, 16)
     async with ground.working():
         shown = await until(ground, file["id"], "failed")
     assert shown["error"].startswith("max_attempts_exhausted")
@@ -122,20 +147,24 @@ async def test_a_stale_file_whose_attempts_are_used_up_has_failed(ground: Ground
 
 
 @pytest.mark.spec("P2", "E9")
-async def test_a_claim_that_is_not_stale_yet_is_left_alone(ground: Ground) -> None:
+async def test_a_claim_is_stale_after_fifteen_minutes_in_all_and_not_before(ground: Ground) -> None:
     file = await ground.add(content=LETTER)
-    (held,) = await ground.claim("slow")
-    await ground.run(
-        "update jobs set lease_expires_at = now() - interval '14 minutes' where id = $1", held.id
-    )
+    await claim_and_be_silent(ground)
+    await let_pass(ground, 14)
     other = await ground.add(content=b"another letter")
     async with ground.working():
         await until(ground, other["id"], "completed")
-    assert (await ground.show(file["id"]))["state"] == "processing"
+        assert (await ground.show(file["id"]))["state"] == "processing"
+        await let_pass(ground, 2)
+        await ground.add(content=b"one more")  # whoever claims it looks for what is stale
+        await until(ground, file["id"], "completed")
 
 
 @pytest.mark.spec("P2", "E8")
-async def test_exhausted_files_are_failed_batch_by_batch_and_none_is_left(ground: Ground) -> None:
+async def test_exhausted_files_are_failed_batch_by_batch_and_none_is_left(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mediamill.intake")
     files = [await ground.add(content=f"letter {number}".encode()) for number in range(120)]
     await ground.run("update jobs set attempts = max_attempts")
     good = await ground.add(content=LETTER)
@@ -147,6 +176,11 @@ async def test_exhausted_files_are_failed_batch_by_batch_and_none_is_left(ground
     assert shown["processed_at"] is not None
     assert await ground.one("select count(*) from jobs") == 0
     assert await ground.one("select count(*) from dead_jobs where reason = 'max_attempts_exhausted'") == 120
+    lines = [one.getMessage() for one in caplog.records]
+    counts = [line for line in lines if line.startswith("exhausted_files_marked_failed")]
+    assert sorted(counts) == [f"exhausted_files_marked_failed count={count}" for count in (20, 50, 50)]
+    failed = next(line for line in lines if line.startswith("file_processing_failed"))
+    assert "permanent=False attempts_exhausted=True reason='max_attempts_exhausted'" in failed
 
 
 @pytest.mark.spec("P3", "P4", "E7")
@@ -229,8 +263,8 @@ async def test_the_pool_has_the_limits_of_the_plan(ground: Ground) -> None:
     assert (pool.timeout_seconds, pool.max_attempts, pool.lease_seconds, pool.stale_seconds) == (
         300,
         3,
-        900,
-        900,
+        300,
+        600,
     )
 
 

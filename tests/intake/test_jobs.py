@@ -67,6 +67,7 @@ async def test_what_is_asked_for_travels_with_the_job(ground: Ground) -> None:
         "label": "Total",
         "description": "",
         "unit": "EUR",
+        "categories": [],
     }
 
 
@@ -290,16 +291,16 @@ async def test_the_log_says_what_happened_to_each_file(
     lines = [re.sub(r"duration_ms=\d+", "duration_ms=N", one.getMessage()) for one in ours]
     both = [file["id"], twin["id"]]
     assert lines == [
-        *(f"file_processing_started file={id_} project=invoices attempt=1" for id_ in both),
+        *(f"file_processing_started file={id_} project=invoices attempt=1 is_retry=False" for id_ in both),
         *(
             f"file_processing_retry file={id_} project=invoices attempt=1 duration_ms=N reason='network error'"
             for id_ in both
         ),
-        *(f"file_processing_started file={id_} project=invoices attempt=2" for id_ in both),
+        *(f"file_processing_started file={id_} project=invoices attempt=2 is_retry=True" for id_ in both),
         *(f"file_processing_completed file={id_} project=invoices attempt=2 duration_ms=N" for id_ in both),
-        f"file_processing_started file={broken['id']} project=invoices attempt=1",
+        f"file_processing_started file={broken['id']} project=invoices attempt=1 is_retry=False",
         f"file_processing_failed file={broken['id']} project=invoices attempt=1 duration_ms=N "
-        "reason='empty document'",
+        "permanent=True attempts_exhausted=False reason='empty document'",
     ]
     assert {one.levelname for one in ours} == {"INFO", "WARNING", "ERROR"}
 

@@ -58,6 +58,7 @@ async def test_all_that_makes_sense_is_kept(tmp_path: Path) -> None:
         "application/vnd.oasis.opendocument.text",
         {
             "kind": "document",
+            "rounds": 1,
             "unsupported": "a part of it",
             "pages": [{**page, "label": "Page i"}],
             "fields": [{**field, "value": "12.50", "raw": "EUR 12,50"}],
@@ -79,6 +80,7 @@ async def test_a_result_of_text_alone_is_one(tmp_path: Path) -> None:
         "tags": [],
         "models": [],
         "facts": {},
+        "rounds": 1,
     }
     for kind in ("document", "image", "unsupported"):
         told = {"kind": kind, "thumbnail": False, **nothing}

@@ -12,7 +12,7 @@ import pyvips
 from PIL import Image, ImageDraw, ImageFont
 
 from mediamill.processors.contract import RefusedMediaError
-from mediamill.processors.document.document_text import Limits
+from mediamill.processors.document.document_text import Limits, pages_not_read, spans_of
 from mediamill.processors.document.pdf import read_pdf, render
 from tests.processors.document_files import PdfFile, Reports, process, reason_of, write_pdf
 
@@ -135,25 +135,25 @@ def test_scanned_pages_are_read_by_ocr_once(scanned: Path, tmp_path: Path) -> No
     assert preview.height <= 768
 
 
-def test_scanned_pages_beyond_the_limit_are_counted(
+@pytest.mark.spec("C26", "P8")
+def test_scanned_pages_beyond_the_limit_are_named(
     scanned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDIAMILL_DOCUMENT_OCR_PAGES", "0")
     output = process(scanned, tmp_path / "out")
-    assert output.result["content"].endswith(
-        "[no text found: 2 pages with pictures only]\n\n[2 scanned pages not read]"
-    )
+    assert output.result["content"].endswith("scan\n\n[pages 1 and 2 were not read]")
 
 
+@pytest.mark.spec("P8")
 def test_a_job_that_runs_out_of_time_hands_over_what_it_has(scanned: Path, tmp_path: Path) -> None:
     output = process(scanned, tmp_path / "out", timeout_seconds=0)
     assert output.result["content"].endswith(
-        "[… 2 more pages not read]\n[the time did not suffice for all pages]"
+        "[pages 1 and 2 were not read]\n[the time did not suffice for all pages]"
     )
 
 
 @pytest.mark.spec("C26")
-def test_pages_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_beyond_the_limit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIAMILL_DOCUMENT_PAGES", "3")
     path = write_pdf(
         tmp_path / "a.pdf", [[(50, 700, f"This is the text of page {n}")] for n in range(1, 454)]
@@ -161,8 +161,17 @@ def test_pages_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.
     output = process(path, tmp_path / "out")
     assert "text of page 3" in output.result["content"]
     assert "text of page 4" not in output.result["content"]
-    assert output.result["content"].endswith("[… 450 more pages not read]")
+    assert output.result["content"].endswith("[pages 4 to 453 were not read]")
     assert (output.result["facts"]["pages"], output.result["facts"]["pages_read"]) == (453, 3)
+
+
+@pytest.mark.spec("P8")
+def test_pages_that_were_left_out_are_named_in_plain_words() -> None:
+    words = [([7], "page 7 was"), ([7, 8], "pages 7 and 8 were"), (range(51, 401), "pages 51 to 400 were")]
+    words += [([3, *range(5, 1001), 2000], "pages 3, 5 to 1,000 and 2,000 were")]
+    words += [(range(1, 60, 2), "pages 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 and others were")]
+    for numbers, told in words:
+        assert pages_not_read(spans_of(numbers)) == f"{told} not read"
 
 
 def test_a_blank_pdf_is_an_empty_document(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, FilePayload, Page, Route, expect
 
 from tests.api.serving import Served
 from tests.intake.played import Ground
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
 from tests.ui.dropping import drop_a_folder_with_faults, drop_paths
 from tests.ui.papering import FIELDS, add_invoice, fill_project
 
@@ -55,13 +55,17 @@ async def test_a_project_is_made_edited_and_deleted_by_the_page(
     await page.get_by_label("Watched folder").fill("")
     await page.get_by_role("button", name="Create").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Our invoices")
-    await page.get_by_text("Name and watched folder").click()
+    await page.get_by_text("Name, watched folder").click()
+    await page.get_by_label("Categories by name").fill("*receipt* = Receipt\nin/* = Invoice\n")
     await page.get_by_label("Description", exact=True).fill("Everything <i>paid</i>")
     await page.get_by_label("Watched folder").fill(str(tmp_path))
     await page.get_by_role("button", name="Save", exact=True).click()
     await expect(page.get_by_role("status").filter(has_text="Saved.")).to_be_visible()
     await expect(page.locator("#overview")).to_contain_text(f"Watches {tmp_path}")
     await expect(page.locator("main")).to_contain_text("Everything <i>paid</i>")
+    await page.get_by_text("Name, watched folder").click()
+    await expect(page.get_by_label("Categories by name")).to_have_value("*receipt* = Receipt\nin/* = Invoice")
+    await shoot(page, "project-edit", full_page=True)
     await page.get_by_text("Delete the project").click()
     await page.get_by_role("button", name="Delete Our invoices").click()
     await expect(page.get_by_role("heading", name="No projects yet")).to_be_visible()
@@ -81,11 +85,17 @@ async def test_fields_are_added_changed_and_taken_out(
     await page.get_by_label("Label of field 2", exact=True).fill("Total due")
     await page.get_by_label("Type of field 2", exact=True).select_option("amount")
     await page.get_by_label("Unit of field 2", exact=True).fill("EUR")
+    await page.get_by_label("Categories of field 2", exact=True).fill("Invoice, Receipt")
+    await shoot(page, "project-fields", full_page=True)
     await page.get_by_role("button", name="Another field").click()
     await expect(page.get_by_label("Label of field 4", exact=True)).to_be_focused()
     await page.keyboard.type("Fax")
     await follow(page.get_by_role("button", name="Save the fields"))
     await expect(page.get_by_role("status").filter(has_text="The fields are saved.")).to_be_visible()
+    assert await ground.one("select categories from project_fields where name = 'total_due'") == [
+        "Invoice",
+        "Receipt",
+    ]
     catalog = "select string_agg(concat_ws('/', name, type, label, unit), ' ' order by position) from project_fields"
     assert (
         await ground.one(catalog)

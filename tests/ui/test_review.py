@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -345,6 +346,46 @@ async def test_what_failed_is_explained_and_tried_again(
     await page.get_by_role("button", name="Try again").click()
     await expect(page.locator("#file-state")).to_contain_text("Waits to be analysed")
     assert (await ground.state(file["id"]))[0] == "queued"
+
+
+@pytest.mark.spec("P9")
+async def test_the_category_of_a_file_is_shown_and_set(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file_id = await add_invoice(ground)
+    guess = """update analyses set result = jsonb_set(result, '{facts,document_kind}', '"Quotation"')"""
+    await ground.run(guess)
+    page = await browser.new_page()
+    await open_file(page, served, file_id)
+    await expect(page.locator("#facts")).to_contain_text("Quotation (guessed)")
+    await page.locator("#category > summary").click()
+    await page.get_by_label("Category").fill("Invoice")
+    await shoot(page, "file-category", full_page=True)
+    await follow(page.locator("#category button"))
+    await expect(page.locator("#facts dd").first).to_have_text("Invoice")
+    assert (await ground.show(file_id))["category_by"] == "person"
+
+
+@pytest.mark.spec("P8")
+async def test_pages_that_were_left_out_are_named_and_a_button_reads_on(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file_id = await add_invoice(ground)
+    await ground.run("update analyses set result = jsonb_set(result, '{facts,unread}', '[[51, 400]]')")
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/projects/invoices")
+    tag = page.locator(f"#file-{file_id} .tag")
+    await expect(tag).to_have_attribute("title", "Pages 51 to 400 were not read")
+    await shoot(page, "file-left-out-list")
+    await open_file(page, served, file_id)
+    await expect(page.locator("#unread")).to_contain_text("Pages 51 to 400 were not read.")
+    await shoot(page, "file-left-out")
+    await page.locator("#read-on").click()
+    await expect(page.locator("#file-state")).to_contain_text("Waits to be analysed")
+    (job,) = await ground.claim()
+    assert json.loads(job.payload_json)["rounds"] == 2
 
 
 @pytest.mark.spec("P5", "P6")

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -390,6 +391,25 @@ async def test_a_heartbeat_says_what_it_does_and_drops_what_it_lost(tmp_path: Pa
             **{"running": 0, "completed": 1, "failed": 1, "claims_lost": 1}
         }
         assert 1 << 20 < stats["memory_bytes"] < 1 << 40
+
+
+@pytest.mark.spec("E22")
+def test_a_loop_without_signals_starts_and_works_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a thread, as in a program that embeds a worker; loops of Windows have no signal handlers either."""
+    caplog.set_level(logging.WARNING, "mediamill.signals")
+
+    async def embed() -> None:
+        async with served(tmp_path, heartbeat_seconds=3_600) as at:
+            at.worker.obey_signals()
+            await at.until_said("heartbeat")
+
+    thread = ThreadPoolExecutor(1)
+    thread.submit(asyncio.run, embed()).result(60)
+    thread.shutdown()
+    (line,) = [each.getMessage() for each in caplog.records if each.name == "mediamill.signals"]
+    assert line.startswith("signals cannot be obeyed here")
 
 
 async def test_signals_are_the_same_as_the_command_to_stop(

@@ -14,6 +14,7 @@ from mediamill.api.errors import problem_of
 from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.api.inbox import Refusal, RequestBody
 from mediamill.api.project_shapes import (
+    CategoryIn,
     FileOut,
     FilesOut,
     FileState,
@@ -27,7 +28,9 @@ from mediamill.db.connection import LOST
 from mediamill.errors import MediamillError
 from mediamill.intake import again, look
 from mediamill.intake.add import take_in
-from mediamill.intake.model import NoSuchPageError, UnknownFileError
+from mediamill.intake.categories import set_category
+from mediamill.intake.model import CATEGORY_CHARACTERS, NoSuchPageError, UnknownFileError
+from mediamill.intake.read_on import read_on
 from mediamill.storage.choose import storage_of
 
 router = APIRouter(tags=["project files"])
@@ -44,6 +47,9 @@ VIEWER = (
 FileName = Annotated[
     str, Query(min_length=1, max_length=1_000, description="The file's name.", examples=["invoice.pdf"])
 ]
+FileCategory = Annotated[
+    str, Query(max_length=CATEGORY_CHARACTERS, description="What it is, if you know.", examples=["Invoice"])
+]
 Amount = Annotated[int, Query(ge=1, le=500)]
 After = Annotated[str | None, Query(max_length=40, description="The `next` of the page before.")]
 Number = Annotated[int, Path(ge=1, le=100_000, description="The page's number, from 1.")]
@@ -56,7 +62,9 @@ BODY = {"required": True, "content": {OTHER: {"schema": {"type": "string", "form
     responses={201: {"model": FileOut, "description": "It is kept, and will be analysed."}},
     openapi_extra={"requestBody": BODY},
 )
-async def add_file(request: Request, deps: Wired, slug: Slug, name: FileName) -> Response:
+async def add_file(
+    request: Request, deps: Wired, slug: Slug, name: FileName, category: FileCategory = ""
+) -> Response:
     """A file: its bytes are the body. One with the content of another takes over what that one gave."""
     body = RequestBody(request)
     length = request.headers.get("content-length", "")
@@ -69,6 +77,7 @@ async def add_file(request: Request, deps: Wired, slug: Slug, name: FileName) ->
             name,
             body.chunks(),
             announced_bytes=int(length) if length.isdecimal() else None,
+            category=category,
         )
         answer = FileOut.model_validate(file)
     except ClientDisconnect:
@@ -115,6 +124,20 @@ async def reprocess_file(deps: Wired, file_id: Id, wish: ReprocessIn | None = No
     force = wish is not None and wish.force
     async with deps.database.transaction() as connection:
         return await again.reprocess(connection, deps.enqueuer, deps.settings, file_id, force=force)
+
+
+@router.put("/api/files/{file_id}/category", response_model=FileOut)
+async def set_file_category(deps: Wired, file_id: Id, wish: CategoryIn) -> dict[str, Any]:
+    """What it is. It is analysed again if other fields are looked for in such files."""
+    async with deps.database.transaction() as connection:
+        return await set_category(connection, deps.enqueuer, deps.settings, file_id, wish.category)
+
+
+@router.post("/api/files/{file_id}/read-on", response_model=FileOut)
+async def read_on_file(deps: Wired, file_id: Id) -> dict[str, Any]:
+    """Read the pages that were left out (see `unread`). Pages that were read are not read again."""
+    async with deps.database.transaction() as connection:
+        return await read_on(connection, deps.enqueuer, deps.settings, file_id)
 
 
 @router.head("/api/files/{file_id}/source", include_in_schema=False)

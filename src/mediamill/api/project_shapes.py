@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mediamill.api.library_shapes import PATH_CHARACTERS
+from mediamill.intake.categories import PATTERN_CHARACTERS
 from mediamill.intake.model import (
+    CATEGORY_CHARACTERS,
     DESCRIPTION_CHARACTERS,
     LABEL_CHARACTERS,
     MOST_FIELDS,
@@ -23,6 +25,7 @@ FieldType = Literal["text", "number", "amount", "date", "boolean"]
 ProposalState = Literal["pending", "accepted", "rejected"]
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS, examples=["Invoices"])]
+Category = Annotated[str, Field(min_length=1, max_length=CATEGORY_CHARACTERS, examples=["Invoice"])]
 Text = Annotated[str, Field(max_length=DESCRIPTION_CHARACTERS)]
 
 
@@ -40,6 +43,26 @@ class FieldIn(BaseModel):
     )
     description: Text = Field(default="", description="What is meant, for people and for a model.")
     unit: Annotated[str, Field(max_length=UNIT_CHARACTERS)] = Field(default="", examples=["kWh"])
+    categories: list[Category] = Field(
+        default=[], description="Of which files only; empty: of all.", examples=[["Invoice"]]
+    )
+
+
+class CategoryRule(BaseModel):
+    """What files of such a name are; the first rule that fits counts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: str = Field(min_length=1, max_length=PATTERN_CHARACTERS, examples=["*receipt*"])
+    category: Category
+
+
+class CategoryIn(BaseModel):
+    """What a person says that a file is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    category: Category | None = Field(description="null: its project's rules say it, or its words.")
 
 
 FieldList = Annotated[list[FieldIn], Field(max_length=MOST_FIELDS)]
@@ -72,6 +95,9 @@ class ProjectEdit(BaseModel):
     watch_path: Annotated[str, Field(max_length=PATH_CHARACTERS)] | None = Field(
         default=None, description="Empty: no folder is watched any more."
     )
+    category_rules: list[CategoryRule] | None = Field(
+        default=None, description="By which names of files their category is known; replaces all rules."
+    )
 
 
 class FieldsIn(BaseModel):
@@ -90,6 +116,7 @@ class FieldOut(BaseModel):
     label: str
     description: str
     unit: str
+    categories: list[str]
 
 
 class ListedProject(BaseModel):
@@ -103,6 +130,7 @@ class ListedProject(BaseModel):
     watch_error: str | None = Field(description="Why the folder could not be looked at.")
     created_at: datetime
     counts: dict[FileState, int] = Field(description="Its files by state.")
+    category_rules: list[CategoryRule]
     pending_proposals: int = Field(description="Values that wait for a person.")
 
 
@@ -155,6 +183,8 @@ class ListedFile(BaseModel):
     id: int
     project: str
     name: str
+    category: str | None = Field(description="What it is, as far as that is known.", examples=["Invoice"])
+    category_by: Literal["person", "rule", "guess"] | None
     source: Literal["upload", "watch"]
     state: FileState
     attempts: int
@@ -166,6 +196,9 @@ class ListedFile(BaseModel):
     mime_type: str | None
     kind: Literal["document", "image", "unsupported"] | None
     unsupported: str | None = Field(description="Why there was nothing to analyse.")
+    unread: str | None = Field(
+        description="Which pages were left out, if any.", examples=["Pages 501 to 640 were not read"]
+    )
     summary: str | None
     twin_of: int | None = Field(description="The file with the same content that was there before.")
     outdated: bool = Field(

@@ -22,6 +22,7 @@ from mediamill.api.project_shapes import (
 )
 from mediamill.api.video_files import attachment
 from mediamill.intake import projects
+from mediamill.intake.categories import set_rules
 from mediamill.intake.export import write_csv, write_json
 from mediamill.intake.fields import set_fields
 from mediamill.intake.model import SLUG_CHARACTERS, Field
@@ -64,9 +65,13 @@ async def show_project(deps: Wired, slug: Slug) -> dict[str, Any]:
 
 @router.patch("/{slug}", response_model=ProjectOut)
 async def edit_project(deps: Wired, slug: Slug, facts: ProjectEdit) -> dict[str, Any]:
-    """Another name, description, or folder to be watched."""
+    """Another name, description, folder to be watched, or rules for categories."""
     async with deps.database.transaction() as connection:
-        await projects.edit_project(connection, slug, **facts.model_dump())
+        given = facts.model_dump()
+        rules = given.pop("category_rules")
+        await projects.edit_project(connection, slug, **given)
+        if rules is not None:
+            await set_rules(connection, slug, rules)
         return await projects.show_project(connection, slug)
 
 

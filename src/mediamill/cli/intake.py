@@ -18,6 +18,7 @@ from mediamill.cli.intake_screen import (
     project_fields,
     project_row,
     read_field,
+    read_rule,
 )
 from mediamill.cli.options import Json, Yes, confirm, examples
 from mediamill.cli.session import run
@@ -44,7 +45,7 @@ FieldSpecs = Annotated[
     typer.Option(
         "--field",
         metavar="FIELD",
-        help="NAME[:TYPE[:UNIT]][=LABEL]; types: text, number, amount, date, boolean.",
+        help="NAME[:TYPE[:UNIT]][=LABEL][@CATEGORY,…]; types: text, number, amount, date, boolean.",
     ),
 ]
 FieldFile = Annotated[
@@ -130,7 +131,9 @@ def show_project(slug: Slug, json: Json = False) -> None:
 @app.command(
     "edit",
     epilog=examples(
-        "mediamill intake edit invoices --watch /mnt/scans", "mediamill intake edit invoices --no-watch"
+        "mediamill intake edit invoices --watch /mnt/scans",
+        "mediamill intake edit invoices --no-watch",
+        "mediamill intake edit invoices --rule '*receipt*=Receipt' --rule 'in/*=Invoice'",
     ),
 )
 def edit_project(
@@ -139,6 +142,13 @@ def edit_project(
     description: Annotated[str | None, typer.Option(help="What its files are about.")] = None,
     watch: Folder = None,
     no_watch: Annotated[bool, typer.Option("--no-watch", help="Watch no folder any more.")] = False,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN=CATEGORY", help="Files of such names are of this category. Replaces all rules."
+        ),
+    ] = None,
+    no_rules: Annotated[bool, typer.Option("--no-rules", help="Have no rules any more.")] = False,
     json: Json = False,
 ) -> None:
     """Change a project; what is not named stays."""
@@ -146,13 +156,17 @@ def edit_project(
         raise InvalidError("--watch and --no-watch cannot both be meant", fix="name one of them")
     path = "" if no_watch else None if watch is None else str(watch.absolute())
     facts = {"name": name, "description": description, "watch_path": path}
-    if all(fact is None for fact in facts.values()):
+    rules = [read_rule(each) for each in rule or []] if rule or no_rules else None
+    if rules is None and all(fact is None for fact in facts.values()):
         raise InvalidError("nothing is to be changed", fix="mediamill intake edit --help lists what can be")
 
     async def edit(connection: Connection) -> str:
+        from mediamill.intake.categories import set_rules
         from mediamill.intake.projects import edit_project
 
         await edit_project(connection, slug, **facts)
+        if rules is not None:
+            await set_rules(connection, slug, rules)
         return slug
 
     project = _do(edit)
@@ -237,7 +251,7 @@ def _read_catalog(file: str | None) -> list[dict[str, Any]]:
         raise InvalidError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise InvalidError(f"{file} is not JSON: {error}") from None
-    keys = {"name", "type", "label", "description", "unit"}
+    keys = {"name", "type", "label", "description", "unit", "categories"}
     if not isinstance(value, list) or not all(isinstance(each, dict) and "name" in each for each in value):
         raise InvalidError(f"{file} is no list of fields", fix='write [{"name": "total", "type": "amount"}]')
     strange = sorted({str(key) for each in value for key in each} - keys)

@@ -128,6 +128,76 @@ async def _reprocess(
     return told, refused
 
 
+def categorise_files(
+    category: Annotated[
+        str,
+        typer.Argument(
+            metavar="CATEGORY", help="What they are; - leaves it to the project's rules.", show_default=False
+        ),
+    ],
+    ids: Annotated[
+        list[int],
+        typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of files.", show_default=False),
+    ],
+    json: Json = False,
+) -> None:
+    """Say what files are. They are analysed again if other fields are looked for in such files."""
+    told, refused = run(lambda app: _categorise(app, None if category == "-" else category, ids))
+    if json:
+        print_json({"files": told, "refused": [error.message for error in refused]})
+    else:
+        for each in told:
+            known = f"{each['category']} (by {each['category_by']})" if each["category"] else "not known"
+            say(f"file {each['id']}: {known}, {each['state']}")
+    raise_all(refused)
+
+
+async def _categorise(
+    app: App, category: str | None, ids: list[int]
+) -> tuple[list[dict[str, Any]], list[MediamillError]]:
+    from mediamill.intake.categories import set_category
+
+    told, refused = [], []
+    for file_id in dict.fromkeys(ids):
+        try:
+            async with app.database.transaction() as connection:
+                file = await set_category(connection, app.enqueuer, app.settings, file_id, category)
+            told.append({name: file[name] for name in ("id", "category", "category_by", "state")})
+        except MediamillError as error:
+            refused.append(error)
+    return told, refused
+
+
+def read_on_files(
+    ids: Annotated[
+        list[int],
+        typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of files.", show_default=False),
+    ],
+    json: Json = False,
+) -> None:
+    """Read the pages that were left out of long files. Pages that were read are not read again."""
+    done, refused = run(lambda app: _read_on(app, ids))
+    if json:
+        print_json({"files": done, "refused": [error.message for error in refused]})
+    elif done:
+        say(f"the rest of {plural(len(done), 'file')} is read: mediamill intake file ID shows how far it is")
+    raise_all(refused)
+
+
+async def _read_on(app: App, ids: list[int]) -> tuple[list[int], list[MediamillError]]:
+    from mediamill.intake.read_on import read_on
+
+    done, refused = [], []
+    for file_id in dict.fromkeys(ids):
+        try:
+            async with app.database.transaction() as connection:
+                await read_on(connection, app.enqueuer, app.settings, file_id)
+            done.append(file_id)
+        except MediamillError as error:
+            refused.append(error)
+    return done, refused
+
+
 async def _reprocess_project(app: App, slug: str, force: bool) -> dict[str, int]:
     from mediamill.intake.again import reprocess_project
 
@@ -191,4 +261,9 @@ def add_commands(app: typer.Typer) -> None:
             "mediamill intake reprocess --project invoices",
         ),
     )(reprocess_files)
+    app.command(
+        "category",
+        epilog=examples("mediamill intake category Invoice 12 13", "mediamill intake category - 12"),
+    )(categorise_files)
+    app.command("read-on", epilog=examples("mediamill intake read-on 12"))(read_on_files)
     app.command("remove", epilog=examples("mediamill intake remove 12 13"))(remove_files)

@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 COLUMNS = ("project", "~name", ">files", ">waiting", ">done", ">failed", ">to review", "~watched folder")
-FIELD_COLUMNS = ("field", "type", "unit", "~label", "~description")
-FILE_COLUMNS = (">id", "~name", "state", "type", ">size", ">to review", ">age", "~about")
+FIELD_COLUMNS = ("field", "type", "unit", "~label", "~description", "~only in")
+FILE_COLUMNS = (">id", "~name", "state", "~category", "type", ">size", ">to review", ">age", "~about")
 PROPOSAL_COLUMNS = (">id", "~file", "field", "~value", "unit", ">sure", ">page", "state", "~as written")
 TYPES = ("text", "number", "amount", "date", "boolean")
 
 
 def read_field(text: str) -> dict[str, Any]:
-    """`name`, `name:type`, `name:type:unit`, each with `=How documents write it` if need be."""
-    key, _, label = text.partition("=")
+    """`name`, `name:type`, `name:type:unit`, each with `=How documents write it` and `@Category,Other` if need be."""
+    told, _, categories = text.partition("@")
+    key, _, label = told.partition("=")
     name, _, rest = key.partition(":")
     kind, _, unit = rest.partition(":")
     if kind and kind not in TYPES:
@@ -30,7 +31,16 @@ def read_field(text: str) -> dict[str, Any]:
         "label": label.strip(),
         "description": "",
         "unit": unit,
+        "categories": [each.strip() for each in categories.split(",") if each.strip()],
     }
+
+
+def read_rule(text: str) -> dict[str, str]:
+    """`*receipt*=Receipt`."""
+    pattern, _, category = text.rpartition("=")
+    if not pattern:
+        raise InvalidError(f"{text!r} is no rule", fix="write it like '*receipt*=Receipt'")
+    return {"pattern": pattern, "category": category}
 
 
 def project_row(project: dict[str, Any]) -> list[Any]:
@@ -57,6 +67,10 @@ def project_fields(project: dict[str, Any]) -> dict[str, Any]:
         "description": project["description"] or None,
         "files": counted or "none",
         "to review": plural(project["pending_proposals"], "proposal"),
+        "categories": "; ".join(
+            f"{each['pattern']} is {each['category']}" for each in project["category_rules"]
+        )
+        or None,
         "watched folder": project["watch_path"],
         "looked at": clock(project["watched_at"]),
         "cannot be watched": project["watch_error"],
@@ -72,6 +86,7 @@ def field_row(field: dict[str, Any]) -> list[Any]:
         field["unit"],
         one_line(field["label"], 60),
         one_line(field["description"]),
+        ", ".join(field["categories"]),
     ]
 
 
@@ -81,6 +96,7 @@ def file_row(file: dict[str, Any]) -> list[Any]:
         file["id"],
         one_line(file["name"], 50),
         styled(file["state"]),
+        file["category"] or "",
         one_line(file["mime_type"] or "", 30),
         size(file["bytes"]),
         file["counts"]["pending"] or "",
@@ -97,7 +113,8 @@ def about(file: dict[str, Any]) -> str:
         return f"not analysed: {file['unsupported']}"
     twin = f"same as {file['twin_of']}. " if file["twin_of"] else ""
     old = "outdated. " if file["outdated"] else ""
-    return f"{twin}{old}{file['summary'] or ''}"
+    left = f"{file['unread']}. " if file["unread"] else ""
+    return f"{left}{twin}{old}{file['summary'] or ''}"
 
 
 def file_fields(file: dict[str, Any]) -> dict[str, Any]:
@@ -109,12 +126,14 @@ def file_fields(file: dict[str, Any]) -> dict[str, Any]:
         "state": styled(file["state"]),
         "error": file["error"],
         "not analysed": file["unsupported"],
+        "category": file["category"] and f"{file['category']} (by {file['category_by']})",
         "type": file["mime_type"],
         "size": size(file["bytes"]),
         "sha256": file["sha256"],
         "same as": file["twin_of"] and f"file {file['twin_of']}",
         "outdated": "other fields, or another extractor, are set now" if file["outdated"] else None,
         "pages": len(file["pages"]) or None,
+        "left out": file["unread"] and f"{file['unread']}: mediamill intake read-on {file['id']}",
         "attempts": file["attempts"] or None,
         "took": None if file["duration_ms"] is None else span(file["duration_ms"] / 1000),
         "by": ", ".join(file["models"]) or None,

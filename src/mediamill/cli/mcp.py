@@ -63,11 +63,12 @@ async def _serve(folder: Path | None, target: int) -> None:
     from mediamill.mcp.server import Server
     from mediamill.mcp.toolbox import toolbox
     from mediamill.settings import Settings
+    from mediamill.signals import on_signals
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     me = asyncio.current_task()
     assert me is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
+    on_signals((signal.SIGTERM,), me.cancel)
     settings = Settings()
     try:
         async with open_app(settings, name="mediamill mcp", keep=True) as app:

@@ -28,6 +28,7 @@ from mediamill.cli.terminal import say
 from mediamill.errors import ConflictError
 from mediamill.local_key import DATA_FOLDER
 from mediamill.logs import is_json, name_process, tell
+from mediamill.signals import STOP, on_signals
 
 if TYPE_CHECKING:
     from mediamill.api.server import Server
@@ -246,8 +247,7 @@ async def _until_told_to_stop(supervisor: Supervisor, parts: list[asyncio.Task[N
             say("finishing what runs (again to stop at once) …")
         told.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+    on_signals(STOP, stop)
     waiting = asyncio.create_task(told.wait())
     failing = asyncio.create_task(asyncio.wait(parts, return_when=asyncio.FIRST_EXCEPTION))
     await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)

@@ -69,6 +69,7 @@ class JobKind:
     `release_counts`: a worker that dies uses up an attempt; else such releases have a limit of their own.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
     `awaited`: a person waits for its result, so it waits for a model server no longer than its pool's time limit.
+    `limits_steps`: the time limit of the pool is for each step that its processor reports, not for all of them.
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
 
@@ -88,6 +89,7 @@ class JobKind:
     release_counts: bool = True
     keeps_files: bool = False
     awaited: bool = False
+    limits_steps: bool = False
     local: bool = False
     description: str = ""
 

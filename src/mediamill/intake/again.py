@@ -35,14 +35,14 @@ async def reprocess(
     await queries.lock_analyses_of_content.rows(connection, sha256=file["sha256"])
     file = await find_file(connection, file_id)  # as it is now that nobody else changes it
     content = Content(file["sha256"], file["bytes"], file["mime_type"])
-    wish = await wish_of(connection, settings, file["project_id"], file["name"])
+    wish = await wish_of(connection, settings, file["project_id"], file["name"], file["category"])
     current = (file["catalog"], file["extractor"]) == (wish.catalog, wish.extractor)
     if current and file["state"] != "failed" and not (force and file["state"] == "completed"):
         why = FINISHED if file["state"] == "completed" else WAITS
         return {"file": await show_file(connection, settings, file_id), "done": False, "why": why}
     after = file["generation"] if force and current else 0 if force else None
     analysis = await find_analysis(connection, enqueuer, content, wish, after=after)
-    await _move(connection, file, analysis)
+    await move_file(connection, file, analysis)
     shown = await show_file(connection, settings, file_id)
     return {"file": shown, "done": True, "why": _why(file, analysis, current)}
 
@@ -98,7 +98,8 @@ async def _again(
         return False
 
 
-async def _move(connection: Connection, file: Record, analysis: Record) -> None:
+async def move_file(connection: Connection, file: Record, analysis: Record) -> None:
+    """The file has this analysis from now on; one that no file has any more goes."""
     if await queries.move_file.run(connection, id=file["id"], analysis=analysis["id"]) == 0:
         raise UnknownFileError(f"there is no file {file['id']} (any more)")
     await settle_files(connection, analysis, [file["id"]])

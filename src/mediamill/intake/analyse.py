@@ -10,7 +10,15 @@ from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob
 from mediamill.intake.fields import read_fields
-from mediamill.intake.model import ANALYSE, Field, blob_name, catalog_of, home_of_analysis, owner_of
+from mediamill.intake.model import (
+    ANALYSE,
+    Field,
+    blob_name,
+    catalog_of,
+    fields_for,
+    home_of_analysis,
+    owner_of,
+)
 from mediamill.intake.store import queries
 from mediamill.processors.intake.extractor import extractor_name
 from mediamill.settings import Settings
@@ -40,10 +48,12 @@ class Wish:
         return catalog_of(self.fields)
 
 
-async def wish_of(connection: Connection, settings: Settings, project_id: int, name: str) -> Wish:
+async def wish_of(
+    connection: Connection, settings: Settings, project_id: int, name: str, category: str
+) -> Wish:
     """As project and settings say now."""
-    fields = await read_fields(connection, project_id)
-    return Wish(project_id, name, tuple(fields), extractor_name(settings))
+    fields = fields_for(await read_fields(connection, project_id), category)
+    return Wish(project_id, name, fields, extractor_name(settings))
 
 
 async def lock_content(connection: Connection, sha256: bytes) -> None:
@@ -63,7 +73,7 @@ async def find_analysis(
     )
     if found is not None and found["state"] != "failed" and not _is_stale(found, after):
         return found
-    return await _add(connection, enqueuer, content, wish)
+    return await add_analysis(connection, enqueuer, content, wish)
 
 
 def _is_stale(found: Record, after: int | None) -> bool:
@@ -71,7 +81,10 @@ def _is_stale(found: Record, after: int | None) -> bool:
     return after is not None and (found["generation"] <= after or found["state"] == "completed")
 
 
-async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish) -> Record:
+async def add_analysis(
+    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, *, rounds: int = 1
+) -> Record:
+    """A new one, with its job. `rounds`: how often as many pages as the settings say are to be read."""
     added = await queries.add_analysis.row(
         connection,
         sha256=content.sha256,
@@ -86,8 +99,10 @@ async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wis
         "home": home_of_analysis(added["id"]),
         "name": wish.name,
         "fields": [asdict(field) for field in wish.fields],
+        "rounds": rounds,
     }
     job = NewJob(ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]))
     job_id = await enqueuer.enqueue_job(connection, job)
-    await queries.note_job.run(connection, id=added["id"], job=job_id)
-    return added
+    noted = await queries.note_job.row(connection, id=added["id"], job=job_id)
+    assert noted is not None
+    return noted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ async def put_fields(connection: Connection, project_id: int, fields: Sequence[F
         labels=[field.label for field in fields],
         descriptions=[field.description for field in fields],
         units=[field.unit for field in fields],
+        categories=[json.dumps(field.categories) for field in fields],
     )
 
 

@@ -13,10 +13,11 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection, after_commit
 from mediamill.engine.kinds import JobKind
-from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, Moved
+from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, Moved
 from mediamill.errors import GiveUpError
 from mediamill.intake.attach import settle_files
 from mediamill.intake.model import ANALYSE, ERROR_CHARACTERS, id_of
+from mediamill.intake.read_on import keep_pages
 from mediamill.intake.result import read_result
 from mediamill.intake.store import queries
 from mediamill.logs import tell_facts
@@ -46,6 +47,8 @@ def intake_kinds(settings: Settings) -> tuple[JobKind, ...]:
             on_requeued=take_back,
             counted_by=content_of,
             requeue_fix="`mediamill intake reprocess FILE` tries a failed file again",
+            keeps_files=True,
+            limits_steps=True,
             local=True,
             description="Reads a file of a project: its text, pictures of its pages, and the fields that the project "
             "asks for, each with how sure it is and where it stands.",
@@ -69,7 +72,14 @@ async def begin(connection: Connection, jobs: Sequence[Moved]) -> None:
             raise FileGoneError
         await queries.begin_analysis.run(connection, id=analysis["id"], attempts=job.attempts)
         files = await _files(connection, analysis)
-        _tell_log(connection, logging.INFO, "file_processing_started", files, attempt=job.attempts)
+        _tell_log(
+            connection,
+            logging.INFO,
+            "file_processing_started",
+            files,
+            attempt=job.attempts,
+            is_retry=job.attempts > 1,
+        )
 
 
 async def complete(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -89,6 +99,7 @@ async def complete(place: Place, connection: Connection, jobs: Sequence[Moved]) 
             output=made.output,
         )
         assert analysis is not None
+        await keep_pages(connection, place, job, made)
         files = await _files(connection, analysis, tell=False)
         await settle_files(connection, analysis, [file["id"] for file in files])
         facts = {"attempt": job.attempts, "duration_ms": analysis["duration_ms"]}
@@ -97,6 +108,7 @@ async def complete(place: Place, connection: Connection, jobs: Sequence[Moved]) 
 
 async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
     """Failed for good, with the reason."""
+    spent = 0
     for job in jobs:
         if await _lock(connection, job) is None:
             continue
@@ -104,12 +116,22 @@ async def give_up(connection: Connection, jobs: Sequence[Moved]) -> None:
         analysis = await queries.fail_analysis.row(connection, id=id_of(job.subject_id), error=error)
         assert analysis is not None
         files = await _files(connection, analysis)
-        facts = {"attempt": job.attempts, "duration_ms": analysis["duration_ms"]}
-        _tell_log(connection, logging.ERROR, "file_processing_failed", files, **facts, reason=error)
+        exhausted = job.reason == MAX_ATTEMPTS_EXHAUSTED
+        facts = {
+            "attempt": job.attempts,
+            "duration_ms": analysis["duration_ms"],
+            "permanent": job.reason == "permanent",
+            "attempts_exhausted": exhausted,
+            "reason": error,
+        }
+        _tell_log(connection, logging.ERROR, "file_processing_failed", files, **facts)
+        spent += len(files) if exhausted else 0
+    _tell_count(connection, logging.WARNING, "exhausted_files_marked_failed", spent)
 
 
 async def release(connection: Connection, jobs: Sequence[Moved]) -> None:
     """Back in the queue: it will be tried again."""
+    stale = 0
     for job in jobs:
         if await _lock(connection, job) is None:
             continue
@@ -125,6 +147,8 @@ async def release(connection: Connection, jobs: Sequence[Moved]) -> None:
             "reason": error or job.reason,
         }
         _tell_log(connection, logging.WARNING, "file_processing_retry", files, **facts)
+        stale += len(files) if job.reason == STALE_REQUEUED else 0
+    _tell_count(connection, logging.INFO, "stale_files_requeued", stale)
 
 
 async def take_back(connection: Connection, jobs: Sequence[Moved]) -> set[int]:
@@ -162,3 +186,9 @@ def _tell_log(connection: Connection, level: int, event: str, files: Sequence[Re
             tell_facts(log, level, event, file=file["id"], project=file["slug"], **facts)
 
     after_commit(connection, write)
+
+
+def _tell_count(connection: Connection, level: int, event: str, count: int) -> None:
+    """One line for a batch, when the transaction has ended."""
+    if count:
+        after_commit(connection, lambda: tell_facts(log, level, event, count=count))

@@ -18,11 +18,13 @@ from mediamill.intake.model import (
     UnknownFileError,
     blob_name,
     catalog_of,
+    fields_for,
 )
 from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
 from mediamill.intake.proposals import plain_proposal
 from mediamill.intake.store import queries
+from mediamill.processors.document.document_text import pages_not_read
 from mediamill.processors.intake.extractor import extractor_name
 from mediamill.settings import Settings
 
@@ -122,11 +124,12 @@ async def find_file(connection: Connection, file_id: int) -> Record:
 async def _told(
     connection: Connection, settings: Settings, project_id: int, rows: Sequence[Record]
 ) -> list[dict[str, Any]]:
-    current = catalog_of(await read_fields(connection, project_id)), extractor_name(settings)
+    fields, extractor = await read_fields(connection, project_id), extractor_name(settings)
+    catalogs = {row["category"]: catalog_of(fields_for(fields, row["category"])) for row in rows}
     counts = {row["id"]: dict.fromkeys(DECISIONS, 0) for row in rows}
     for row in await queries.count_proposals.rows(connection, files=list(counts)):
         counts[row["file_id"]][row["state"]] = row["proposals"]
-    return [_plain(row, counts[row["id"]], current) for row in rows]
+    return [_plain(row, counts[row["id"]], (catalogs[row["category"]], extractor)) for row in rows]
 
 
 def _plain(row: Record, counts: dict[str, int], current: tuple[bytes, str]) -> dict[str, Any]:
@@ -136,7 +139,26 @@ def _plain(row: Record, counts: dict[str, int], current: tuple[bytes, str]) -> d
         **{name: value for name, value in row.items() if name not in _HIDDEN},
         "kind": result.get("kind"),
         "unsupported": result.get("unsupported"),
+        "unread": _unread(result.get("facts", {}).get("unread")),
         "thumbnail": bool(result.get("thumbnail")),
+        **tell_category(row, result.get("facts", {}).get("document_kind")),
         "outdated": (row["catalog"], row["extractor"]) != current,
         "counts": counts,
     }
+
+
+def tell_category(row: Record, guessed: str | None) -> dict[str, str | None]:
+    """The category of a file, and who says so."""
+    if row["category"]:
+        return {"category": row["category"], "category_by": row["category_by"]}
+    return {"category": guessed, "category_by": "guess" if guessed else None}
+
+
+def _unread(spans: Any) -> str | None:
+    """Which pages were left out, in words; what a worker told may be anything."""
+    told = spans if isinstance(spans, list) else []
+    good = [
+        one for one in told if isinstance(one, list) and len(one) == 2 and all(type(n) is int for n in one)
+    ]
+    words = pages_not_read(good) if good else ""
+    return words[:1].upper() + words[1:] or None

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
@@ -21,7 +21,8 @@ SOURCES = ("upload", "watch")
 PERSON = "person"  # the origin of a value that somebody entered
 NAME_CHARACTERS, SLUG_CHARACTERS, ERROR_CHARACTERS, FILE_NAME_CHARACTERS = 200, 64, 500, 255
 DESCRIPTION_CHARACTERS, LABEL_CHARACTERS, UNIT_CHARACTERS = 2_000, 200, 50
-MOST_FIELDS = 200
+MOST_FIELDS, MOST_CATEGORIES = 200, 20
+CATEGORY_CHARACTERS = 60
 SHARDS = 1000
 FOLDER, FILES, PARTS, OUTPUTS = "intake", "intake/files", "intake/parts", "intake/outputs"
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
@@ -76,6 +77,12 @@ class BadListError(InvalidError):
     code = "bad_list"
 
 
+class BadCategoryError(InvalidError):
+    """A category is a short line."""
+
+    code = "bad_category"
+
+
 class ProjectExistsError(ConflictError):
     """There is a project of that name."""
 
@@ -84,13 +91,17 @@ class ProjectExistsError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Something to be found in the files of a project. `label`: how it is written there ("Invoice number")."""
+    """Something to be found in the files of a project. `label`: how it is written there ("Invoice number").
+
+    `categories`: of which files; none: of all.
+    """
 
     name: str
     type: str = "text"
     label: str = ""
     description: str = ""
     unit: str = ""
+    categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Strangers define fields: what cannot be one is refused here."""
@@ -110,6 +121,9 @@ class Field:
             ("unit", self.unit, UNIT_CHARACTERS),
         ):
             object.__setattr__(self, part, self._line(part, given, most))
+        if len(self.categories) > MOST_CATEGORIES:
+            raise BadFieldError(f"{self.name}: a field is for at most {MOST_CATEGORIES} categories")
+        object.__setattr__(self, "categories", tuple(dict.fromkeys(map(clean_category, self.categories))))
 
     def _line(self, part: str, given: str, most: int) -> str:
         plain = " ".join(given.split())
@@ -133,7 +147,32 @@ def check_fields(fields: Iterable[Field]) -> list[Field]:
 def catalog_of(fields: Sequence[Field]) -> bytes:
     """The digest of a catalog: the same for the same fields, in whatever order they are shown."""
     told = [asdict(field) for field in sorted(fields, key=lambda field: field.name)]
+    for field in told:
+        if not field["categories"]:  # as before there were any
+            del field["categories"]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+
+
+def clean_category(name: str) -> str:
+    """A category in one line."""
+    plain = " ".join(str(name).split())
+    if not plain or len(plain) > CATEGORY_CHARACTERS or not plain.isprintable() or "," in plain:
+        raise BadCategoryError(
+            f"{plain[:80]!r} cannot be a category", fix=f"1 to {CATEGORY_CHARACTERS} characters, no comma"
+        )
+    return plain
+
+
+def fields_for(fields: Sequence[Field], category: str) -> tuple[Field, ...]:
+    """Those that are looked for in a file of this category; not known: all, and whoever reads the file chooses."""
+    if not category:
+        return tuple(fields)
+    same = category.casefold()
+    return tuple(
+        replace(field, categories=())
+        for field in fields
+        if not field.categories or same in (each.casefold() for each in field.categories)
+    )
 
 
 def make_slug(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -134,7 +135,12 @@ async def _counted(connection: Connection, rows: Sequence[Record]) -> list[dict[
         for row in await queries.count_pending.rows(connection, projects=ids)
     }
     return [
-        {**dict(row), "counts": counts[row["id"]], "pending_proposals": waiting.get(row["id"], 0)}
+        {
+            **dict(row),
+            "category_rules": json.loads(row["category_rules"]),
+            "counts": counts[row["id"]],
+            "pending_proposals": waiting.get(row["id"], 0),
+        }
         for row in rows
     ]
 

@@ -32,15 +32,33 @@ select f.project_id, a.state, count(*) as files from project_files f join analys
 where f.project_id = any (:projects::bigint[]) group by 1, 2;
 
 -- name: list_fields
-select name, type, label, description, unit from project_fields where project_id = :project order by position;
+select name, type, label, description, unit, categories from project_fields where project_id = :project order by position;
+
+-- name: set_rules!
+update projects set category_rules = :rules::jsonb, updated_at = now() where id = :id;
+
+-- name: uncategorised_after
+-- Of which no person said what they are.
+select id, name from project_files where project_id = :project and id > :after
+    and category_by is distinct from 'person' order by id limit :batch for update;
+
+-- name: categorise!
+update project_files f set category = c.category, category_by = case when c.category <> '' then 'rule' end
+from unnest(:ids::bigint[], :categories::text[]) as c (id, category)
+where f.id = c.id and f.category <> c.category;
+
+-- name: set_category!
+update project_files set category = :category, category_by = :by where id = :id;
 
 -- name: drop_fields!
 delete from project_fields where project_id = :project;
 
 -- name: put_fields!
-insert into project_fields (project_id, name, type, label, description, unit, position)
-select :project, f.* from unnest(:names::text[], :types::text[], :labels::text[], :descriptions::text[], :units::text[])
-    with ordinality as f;
+insert into project_fields (project_id, name, type, label, description, unit, categories, position)
+select :project, f.name, f.type, f.label, f.description, f.unit,
+    array(select jsonb_array_elements_text(f.categories::jsonb)), f.position
+from unnest(:names::text[], :types::text[], :labels::text[], :descriptions::text[], :units::text[], :categories::text[])
+    with ordinality as f (name, type, label, description, unit, categories, position);
 
 -- name: lock_content
 -- All who add this content, analyse it anew or sweep its bytes away come one after the other.
@@ -57,12 +75,19 @@ select :sha256, :catalog, :extractor, 1 + coalesce(max(generation), 0), :mime_ty
 where sha256 = :sha256 and catalog = :catalog and extractor = :extractor
 returning *;
 
--- name: note_job!
-update analyses set job_id = :job where id = :id;
+-- name: note_job
+update analyses set job_id = :job where id = :id returning *;
+
+-- name: note_kept!
+-- What the next job may go on from: the files lie beside its derivatives.
+update analyses set kept = :kept::jsonb where id = :id;
+
+-- name: kept_of_analysis
+select output, kept from analyses where id = :id;
 
 -- name: add_file
-insert into project_files (project_id, analysis_id, name, source, twin_of)
-values (:project, :analysis, :name, :source,
+insert into project_files (project_id, analysis_id, name, source, category, category_by, twin_of)
+values (:project, :analysis, :name, :source, :category, :category_by,
     (select t.id from project_files t where t.analysis_id = :analysis order by t.id limit 1))
 returning id;
 
@@ -135,7 +160,8 @@ select a.id from analyses a where not exists (select from project_files f where 
     and a.created_at < now() - make_interval(secs => :older_than_seconds) order by a.id limit :batch;
 
 -- name: find_file
-select f.*, a.sha256, a.mime_type, a.bytes, a.state, a.output, a.result, a.generation, a.catalog, a.extractor, p.slug
+select f.*, a.sha256, a.mime_type, a.bytes, a.state, a.output, a.result, a.generation, a.catalog, a.extractor, p.slug,
+    p.category_rules
 from project_files f join analyses a on a.id = f.analysis_id join projects p on p.id = f.project_id where f.id = :id;
 
 -- name: delete_file
@@ -149,7 +175,8 @@ delete from projects where id = :id;
 
 -- name: list_files
 -- By id; the newest first.
-select f.id, f.project_id, p.slug as project, f.name, f.source, f.created_at, f.analysis_id, a.state, a.attempts,
+select f.id, f.project_id, p.slug as project, f.name, f.category, f.category_by, f.source, f.created_at, f.analysis_id,
+    a.state, a.attempts,
     a.started_at, a.processed_at, a.error, encode(a.sha256, 'hex') as sha256, a.bytes, a.mime_type, a.summary, a.job_id,
     a.duration_ms, a.catalog, a.extractor, a.generation, a.result, a.output,
     (select t.id from project_files t where t.id = f.twin_of) as twin_of
@@ -159,7 +186,8 @@ order by f.id desc limit :amount;
 
 -- name: show_file
 -- As in the list, with its text.
-select f.id, f.project_id, p.slug as project, f.name, f.source, f.created_at, f.analysis_id, a.state, a.attempts,
+select f.id, f.project_id, p.slug as project, f.name, f.category, f.category_by, f.source, f.created_at, f.analysis_id,
+    a.state, a.attempts,
     a.started_at, a.processed_at, a.error, encode(a.sha256, 'hex') as sha256, a.bytes, a.mime_type, a.summary, a.job_id,
     a.duration_ms, a.catalog, a.extractor, a.generation, a.result, a.output,
     (select t.id from project_files t where t.id = f.twin_of) as twin_of, a.text

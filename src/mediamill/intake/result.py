@@ -58,6 +58,7 @@ async def read_result(connection: Connection, place: Place, job: Moved) -> Analy
     mime_type = result.get("mime_type")
     told = {
         "kind": result["kind"],
+        "rounds": job.payload.get("rounds", 1),
         "unsupported": _line(result.get("unsupported")) or None,
         "pages": pages,
         "fields": _fields(job.payload, result.get("fields")),

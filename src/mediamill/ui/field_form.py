@@ -7,7 +7,7 @@ import unicodedata
 
 from mediamill.intake.model import MOST_FIELDS, Field
 
-PARTS = ("name", "label", "type", "unit", "description")
+PARTS = ("name", "label", "type", "unit", "description", "categories")
 MOST_INPUTS = len(PARTS) * (MOST_FIELDS + 10)
 NAME_CHARACTERS = 60
 
@@ -26,7 +26,14 @@ def rows_of(form: dict[str, list[str]]) -> list[dict[str, str]]:
 def read_catalog(form: dict[str, list[str]]) -> list[Field]:
     """The fields of the form; where no name was given, one is made from the label."""
     return [
-        Field(**{**row, "name": row["name"] or name_of(row["label"]), "type": row["type"] or "text"})
+        Field(
+            row["name"] or name_of(row["label"]),
+            row["type"] or "text",
+            row["label"],
+            row["description"],
+            row["unit"],
+            tuple(each for each in row["categories"].split(",") if each.strip()),
+        )
         for row in rows_of(form)
     ]
 

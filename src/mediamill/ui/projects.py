@@ -13,6 +13,7 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.rules import Engine
 from mediamill.errors import MediamillError
 from mediamill.intake.again import reprocess_project
+from mediamill.intake.categories import set_rules
 from mediamill.intake.fields import set_fields
 from mediamill.intake.look import list_files
 from mediamill.intake.model import STATES, TYPES
@@ -86,7 +87,8 @@ class _ProjectPages:
         given = await _texts(request)
         try:
             async with self._database.transaction() as connection:
-                await edit_project(connection, slug, **given)
+                await edit_project(connection, slug, **{name: given[name] for name in BLANK})
+                await set_rules(connection, slug, _rules(given["rules"]))
         except MediamillError as error:
             return await self._one(
                 slug, "projects/one.html", status_of(error), edit_fault=told(error), form=given
@@ -176,7 +178,7 @@ class _ProjectPages:
             limit_bytes=self._settings.upload_limit_bytes,
             types=TYPES,
             rows=rows or project["fields"],
-            form=form or {name: project[name] or "" for name in BLANK},
+            form=form or {**{name: project[name] or "" for name in BLANK}, "rules": _lines(project)},
             edit_fault=edit_fault,
             fields_fault=fields_fault,
             sure=SURE,
@@ -209,4 +211,14 @@ def _done(done: str) -> str:
 
 async def _texts(request: Request) -> dict[str, str]:
     form = await read_form(request)
-    return {name: form.get(name, [""])[0].strip() for name in BLANK}
+    return {name: form.get(name, [""])[0].strip() for name in (*BLANK, "rules")}
+
+
+def _rules(text: str) -> list[dict[str, str]]:
+    """`*receipt* = Receipt`, a rule in each line."""
+    told = [line.rpartition("=") for line in text.splitlines() if line.strip()]
+    return [{"pattern": pattern, "category": category} for pattern, _, category in told]
+
+
+def _lines(project: dict[str, Any]) -> str:
+    return "\n".join(f"{rule['pattern']} = {rule['category']}" for rule in project["category_rules"])

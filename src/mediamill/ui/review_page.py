@@ -14,10 +14,13 @@ from mediamill.engine.enqueue import Enqueuer
 from mediamill.errors import InvalidError, MediamillError
 from mediamill.intake import proposals
 from mediamill.intake.again import delete_file, reprocess
+from mediamill.intake.categories import set_category
 from mediamill.intake.look import page_texts, show_file
 from mediamill.intake.model import UnknownFileError
 from mediamill.intake.pages import MOST_ID, write_place
 from mediamill.intake.projects import show_project
+from mediamill.intake.read_on import read_on
+from mediamill.processors.intake.summary import KINDS
 from mediamill.settings import Settings
 from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
@@ -38,6 +41,8 @@ def add_review_page(
     file = "/projects/{slug}/files/{file_id}"
     router.get(file)(page.show)
     router.post(f"{file}/reprocess")(page.reprocess)
+    router.post(f"{file}/category")(page.category)
+    router.post(f"{file}/read-on")(page.read_on)
     router.post(f"{file}/delete")(page.delete)
     router.post(f"{file}/accept")(page.accept_all)
     router.post(f"{file}/values")(page.enter)
@@ -70,6 +75,19 @@ class _ReviewPage:
         force = "force" in await read_form(request)
         async with self._database.transaction() as connection:
             await reprocess(connection, self._enqueuer, self._settings, file_id, force=force)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
+
+    async def category(self, request: Request, slug: str, file_id: Id) -> Response:
+        """What the file is; nothing: the rules, or its words, say it."""
+        said = (await read_form(request)).get("category", [""])[0].strip() or None
+        async with self._database.transaction() as connection:
+            await set_category(connection, self._enqueuer, self._settings, file_id, said)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}#facts", 303)
+
+    async def read_on(self, slug: str, file_id: Id) -> Response:
+        """The pages that were left out."""
+        async with self._database.transaction() as connection:
+            await read_on(connection, self._enqueuer, self._settings, file_id)
         return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
 
     async def delete(self, slug: str, file_id: Id) -> Response:
@@ -171,7 +189,15 @@ class _ReviewPage:
             open_count=sum(is_open(one, group) for group in groups for one in group["proposals"]),
             done=done,
             faulty=faulty,
+            categories=_categories(project, file),
         )
+
+
+def _categories(project: dict[str, Any], file: dict[str, Any]) -> list[str]:
+    """What the file may be: what the project knows of, and what documents call themselves."""
+    known = [rule["category"] for rule in project["category_rules"]]
+    known += [each for field in project["fields"] for each in field["categories"]]
+    return sorted({*known, *KINDS, *([file["category"]] if file["category"] else [])}, key=str.casefold)
 
 
 async def _following(connection: Connection, slug: str, file_id: int) -> int | None:

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import resource
-import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.logs import name_process, tell
+from mediamill.signals import STOP, on_signals
 from mediamill.worker.away import AWAY, RefusedError
 from mediamill.worker.home import JOBS, POOLS, WORKER, Beat, Home, WorkerPlan
 from mediamill.worker.lane import Lane
@@ -96,10 +96,9 @@ class Worker:
 
     def obey_signals(self) -> None:
         """SIGINT and SIGTERM are the same as the shutdown command."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        on_signals(STOP, self.stop)
         if SUPERVISED in os.environ:
-            asyncio.get_running_loop().add_signal_handler(SUPERVISOR_GONE, self._leaving.set)
+            on_signals((SUPERVISOR_GONE,), self._leaving.set)
 
     # -- steps
 

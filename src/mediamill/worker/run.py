@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mediamill import traces
+from mediamill.engine.kinds import JobKind
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
@@ -168,7 +169,7 @@ class Runner:
             return await kind.handler(run)
         spent: list[Spent] = []
         with traces.span("fetch input"):
-            given = await self._given(run, kind.keeps_files, spent)
+            given = await self._given(run, kind, spent)
         sandbox = await self._sandbox(pool)
         reporter, keeper = Reporter(run, each=kind.on_progress is not None), FileKeeper(run, pool)
         made: dict[str, Any] = {}
@@ -196,12 +197,20 @@ class Runner:
             await reporter.close()
         return {**output.result, "files": made} if made else output.result
 
-    async def _given(self, run: LaneRun, keeps_files: bool, spent: list[Spent]) -> SandboxJob:
+    async def _given(self, run: LaneRun, kind: JobKind, spent: list[Spent]) -> SandboxJob:
         job, source = run.job, run.source
-        file, kept = await source.input(job), await source.kept(job) if keeps_files else {}
+        file, kept = await source.input(job), await source.kept(job) if kind.keeps_files else {}
         on_spent = spent.append if traces.is_on() else None
         return SandboxJob(
-            run.payload, job.mime_type, file, run.checkpoint, job.attempts, kept, on_spent, job.owner
+            run.payload,
+            job.mime_type,
+            file,
+            run.checkpoint,
+            job.attempts,
+            kept,
+            on_spent,
+            kind.limits_steps,
+            job.owner,
         )
 
     async def prepare(self, pool: Pool) -> None:

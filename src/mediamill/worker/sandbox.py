@@ -171,7 +171,9 @@ class Sandbox:
             data = frame_job(given, opened, number, limits.output_bytes)
             child = await self._children.take(given.owner)
             folder = child.plan.folder / str(number)
-            hear = split_reports(on_report, on_kept, partial(_take_out, folder, taken), given.on_spent)
+            on_step = child.begin_step if given.limits_steps else None
+            take = partial(_take_out, folder, taken)
+            hear = split_reports(on_report, on_kept, take, given.on_spent, on_step)
             work = child.assign(number, data, opened.descriptors, limits, hear)
         finally:
             opened.close()

@@ -28,6 +28,7 @@ class SandboxJob:
     attempt: int = 1
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     on_spent: Callable[[Spent], None] | None = None  # whoever traces
+    limits_steps: bool = False  # every report begins a new time limit
     owner: str = ""  # a child that worked for one owner works for no other
 
     @property
@@ -65,10 +66,13 @@ def split_reports(
     on_kept: Callable[[KeptFile, Take], None] | None,
     take: Take,
     on_spent: Callable[[Spent], None] | None,
+    on_step: Callable[[], None] | None = None,
 ) -> Callable[[Report], None]:
     """What a child reports goes to those who want to know: progress, finished files, and the time that it took."""
 
     def hear(report: Report) -> None:
+        if on_step is not None:
+            on_step()
         if report.spent is not None:
             if on_spent is not None:
                 on_spent(report.spent)

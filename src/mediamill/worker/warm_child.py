@@ -111,6 +111,10 @@ class WarmChild:
         self._send(data, files)
         return work
 
+    def begin_step(self) -> None:
+        """The time limit begins anew; the timer looks at it when it fires."""
+        self._deadline = self._loop.time() + self._timeout_seconds
+
     def end(self, reason: Exception) -> None:
         """Kill the child with all that it started; its job, if any, fails with the reason."""
         if not self.alive:

@@ -49,13 +49,21 @@ def analyse(
     fields: Sequence[Mapping[str, Any]] = CATALOG,
     *,
     checkpoint: Any = None,
+    kept: dict[str, dict[str, Any]] | None = None,
     processor: IntakeProcessor | None = None,
     reports: Reports | None = None,
 ) -> Analysed:
-    """One attempt."""
+    """One attempt. What it keeps is added to `kept`."""
+    there = {} if kept is None else kept
+
+    def keep(name: str, path: Path | str, facts: Mapping[str, Any] | None = None) -> None:
+        assert (folder / path).is_file()
+        there[name] = dict(facts or {})
+
     folder.mkdir(parents=True, exist_ok=True)
     reports = reports or Reports()
     made = processor or IntakeProcessor(("file.analyse",), SECONDS)
-    given = ProcessorInput({"fields": list(fields)}, None, path, folder, checkpoint, 1, reports)
+    payload = {"fields": list(fields)}
+    given = ProcessorInput(payload, None, path, folder, checkpoint, 1, reports, dict(there), keep)
     output = made.process(given)
     return Analysed(output.result, output.files, folder, reports)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from mediamill.errors import MediamillError
+from mediamill.processors.intake.kept import pack
 from mediamill.processors.intake.processor import IntakeProcessor
+from tests.intake_drawing import scan
 from tests.intake_invoices import invoice_de, invoice_word
 from tests.intake_papers import sheet_workbook
 from tests.processors.document_files import write_zip
@@ -112,9 +114,36 @@ def test_a_checkpoint_of_nonsense_is_no_checkpoint(tmp_path: Path) -> None:
         7,
         "x",
         [],
-        {"answer": 3, "scanned_pages": [1]},
-        {"scanned_pages": {"1": {"size": "x"}}},
+        {"answer": 3, "begun_pages": [1]},
+        {"begun_pages": {"1": "x"}},
     ]
     for checkpoint in known:
         found = analyse(path, tmp_path / "out", checkpoint=checkpoint)
         assert found.value("invoice_number") == "RE-2025-0099"
+
+
+@pytest.mark.spec("P8")
+def test_a_page_that_ended_two_attempts_is_left_out_and_the_others_are_read(tmp_path: Path) -> None:
+    path = two_scans(tmp_path)
+    for tries, read in ((1, ["1", "2"]), (2, ["2"])):
+        found = analyse(path, tmp_path / f"out{tries}", checkpoint={"begun_pages": {"1": tries}})
+        assert [f"Number {n}" in found.result["content"] for n in (1, 2)] == ["1" in read, "2" in read]
+        assert found.result["facts"].get("unread", []) == ([] if "1" in read else [(1, 1)])
+        assert found.reports.checkpoints[-1] == {"begun_pages": {} if "1" in read else {"1": 2}}
+    assert "[page 1 was not read]" in found.result["content"]
+
+
+@pytest.mark.spec("P8")
+def test_kept_pages_of_nonsense_are_read_again(tmp_path: Path) -> None:
+    path = two_scans(tmp_path)
+    nonsense = (7, None, "x", pack(3), pack({"size": "x"}), pack({"size": [1, 2], "pieces": [[]]}))
+    for number, page in enumerate(nonsense):
+        kept: dict[str, dict[str, Any]] = {"scan-1.txt": {"page": page}, "scan-2.txt": {}}
+        found = analyse(path, tmp_path / f"out{number}", kept=kept)
+        assert all(f"Number {n}" in found.result["content"] for n in (1, 2))
+
+
+def two_scans(folder: Path) -> Path:
+    one, two = (scan([f"Number {n}"], size=(420, 200), letters=36) for n in (1, 2))
+    one.save(folder / "scans.pdf", "PDF", resolution=72, save_all=True, append_images=[two])
+    return folder / "scans.pdf"

@@ -135,12 +135,12 @@ def test_scanned_pages_and_answers_are_kept_side_by_side(server: OpenAiServer, t
     path = tmp_path / "scan.pdf"
     scan(["Invoice number: AB-1203", "Thank you very much"], size=(1240, 500)).save(path, "PDF")
     server.then(BROKEN, BROKEN, BROKEN)
-    failed = Reports()
+    failed, kept = Reports(), dict[str, dict[str, Any]]()
     with pytest.raises(RetryLaterError):
-        analyse(path, tmp_path / "one", [NUMBER], reports=failed)
-    assert list(failed.checkpoints[-1]["scanned_pages"]) == ["1"]
-    found = analyse(path, tmp_path / "two", [NUMBER], checkpoint=failed.checkpoints[-1])
-    assert set(found.reports.checkpoints[-1]) == {"scanned_pages", "answer"}
+        analyse(path, tmp_path / "one", [NUMBER], reports=failed, kept=kept)
+    assert list(kept) == ["scan-1.txt"]
+    found = analyse(path, tmp_path / "two", [NUMBER], checkpoint=failed.checkpoints[-1], kept=kept)
+    assert "answer" in found.reports.checkpoints[-1]
     assert (found.best("invoice_number") or {})["box"] is not None
     assert found.result["models"] == [found.result["models"][0]]  # the page was not read again
 

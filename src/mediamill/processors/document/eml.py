@@ -22,7 +22,9 @@ from mediamill.processors.document.document_text import (
     Part,
     TextRoom,
     one_line,
+    pages_not_read,
     plural,
+    spans_of,
     until_full,
 )
 from mediamill.processors.document.plain import decode_text
@@ -164,6 +166,8 @@ class _Reader:
         if text.strip():
             self._document.ocr_pages += inside.ocr_pages
             self._part(label, text)
+        if inside.unread:
+            self._document.warn(f"{name}: {pages_not_read(spans_of(inside.unread))}")
         for warning in inside.warnings:
             self._document.warn(f"{name}: {warning}")
 

@@ -34,7 +34,7 @@ MAX_OBJECTS = 2_000  # of a page that are looked at
 FEW_LETTERS = 15
 BIG_PICTURE = 0.4  # of the page
 Render = Callable[[], Pixels]
-ReadScan = Callable[[int, Render], PageText | None]  # page number and picture in; None: no more of them
+ReadScan = Callable[[int, Render], PageText | None]  # page number and picture in; None: it is left out
 OnPage = Callable[[int, int], None]
 DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 
@@ -57,11 +57,12 @@ def read_pdf(
                     document.warn("the time did not suffice for all pages")
                     break
                 page = reader.page(index)
-                document.pages_read += 1
                 document.parts.append(Part(f"Page {index + 1}", room.take(page.text), page.layout))
+                document.pages_read += 1
                 if on_page:
                     on_page(index + 1, min(document.count, limits.pages))
         reader.finish()
+        document.unread = [*reader.unread, *range(document.pages_read + 1, document.count + 1)]
     finally:
         pdf.close()
     return document
@@ -91,8 +92,8 @@ class _Reader:
     ) -> None:
         self._pdf, self._document, self._read_scan = pdf, document, read_scan
         self._pieces_left = pieces
-        self._damaged: list[int] = []
-        self._unread = 0
+        self._damaged = 0
+        self.unread: list[int] = []
 
     def page(self, index: int) -> PageText:
         try:
@@ -102,7 +103,8 @@ class _Reader:
             finally:
                 page.close()
         except pdfium.PdfiumError:
-            self._damaged.append(index + 1)
+            self._damaged += 1
+            self.unread.append(index + 1)
             return PageText("")
         self._pieces_left -= len(found.layout.pieces) if found.layout else 0
         return found
@@ -114,7 +116,7 @@ class _Reader:
         self._document.pictures += 1
         scanned = self._read_scan(index + 1, lambda: render(page)) if self._read_scan else None
         if scanned is None:
-            self._unread += 1
+            self.unread.append(index + 1)
             return found
         self._document.ocr_pages += 1
         return scanned if len(scanned.text) >= len(found.text) else found
@@ -151,9 +153,7 @@ class _Reader:
     def finish(self) -> None:
         """Say what is missing."""
         if self._damaged:
-            self._document.warn(f"{plural(len(self._damaged), 'page')} damaged and not read")
-        if self._unread:
-            self._document.warn(f"{plural(self._unread, 'scanned page')} not read")
+            self._document.warn(f"{plural(self._damaged, 'page')} damaged")
 
 
 def open_page(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:

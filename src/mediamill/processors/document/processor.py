@@ -12,6 +12,7 @@ from mediamill.processors.document.document_text import Limits
 from mediamill.processors.document.formats import PDF
 from mediamill.processors.document.previews import make_previews
 from mediamill.processors.document.reading import DocumentReading
+from mediamill.processors.document.scans import CheckpointMemory
 from mediamill.processors.document.wording import document_facts, tell_document
 from mediamill.processors.media_processor import BaseMediaProcessor
 from mediamill.processors.result import ProcessingResult
@@ -34,9 +35,8 @@ class DocumentProcessor(BaseMediaProcessor):
             deadline=time.monotonic() + self.timeout_seconds * READING_SHARE,
         )
         known = given.checkpoint.get("scanned_pages") if isinstance(given.checkpoint, dict) else None
-        reading = DocumentReading(
-            given, limits, known, lambda pages: given.report(checkpoint={"scanned_pages": pages})
-        )
+        memory = CheckpointMemory(known, lambda pages: given.report(checkpoint={"scanned_pages": pages}))
+        reading = DocumentReading(given, limits, memory)
         document = reading.read(file_path, mime_type)
         content = tell_document(document)
         if content is None:

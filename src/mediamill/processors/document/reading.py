@@ -6,7 +6,6 @@ import itertools
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mediamill.media.errors import EmptyMediaError
 from mediamill.media.sniff import sniff
@@ -16,7 +15,7 @@ from mediamill.processors.document.eml import read_eml
 from mediamill.processors.document.formats import MAIL, PDF, reader_of
 from mediamill.processors.document.layout import PageText
 from mediamill.processors.document.pdf import Render, read_pdf
-from mediamill.processors.document.scans import Save, Scans
+from mediamill.processors.document.scans import PageMemory, Scans
 
 NESTED = 2  # a document in a mail in a mail
 ATTACHMENT_CHARACTERS = 200_000
@@ -24,11 +23,11 @@ REPORT_SECONDS = 1.0
 
 
 class DocumentReading:
-    """For one attempt. `known` and `save`: the scanned pages of its checkpoint."""
+    """For one attempt. `memory`: its scanned pages, also those of earlier attempts."""
 
-    def __init__(self, given: ProcessorInput, limits: Limits, known: Any, save: Save) -> None:
+    def __init__(self, given: ProcessorInput, limits: Limits, memory: PageMemory) -> None:
         self._given, self._limits = given, limits
-        self.scans = Scans(limits, known, save)
+        self.scans = Scans(limits, memory)
         self._attachments = itertools.count(1)
         self._reported_at = 0.0
 

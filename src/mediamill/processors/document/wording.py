@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mediamill.processors.document.document_text import DocumentText, plural
+from mediamill.processors.document.document_text import DocumentText, pages_not_read, plural, spans_of
 
+MOST_TOLD = 500  # stretches of unread pages in the facts
 NAMES = {
     "pdf": "PDF document",
     "docx": "Word document",
@@ -25,7 +26,7 @@ def tell_document(document: DocumentText) -> str | None:
     """The text that a conversation gets; None for an empty document."""
     told = [_part_text(document, label, text) for label, text in _parts(document)]
     tail = _tail(document)
-    if not told and document.pictures:
+    if not told and document.pictures and not document.unread:
         told = [f"[no text found: {plural(document.pictures, 'page')} with pictures only]"]
     if not told and not tail:
         return None
@@ -63,7 +64,9 @@ def _tail(document: DocumentText) -> list[str]:
     """What was left out."""
     lines = []
     left_out = (document.count or 0) - _read_count(document)
-    if left_out > 0 and document.unit not in ("event", "contact"):
+    if document.unread:
+        lines.append(f"[{pages_not_read(spans_of(document.unread))}]")
+    elif left_out > 0 and document.unit not in ("event", "contact"):
         lines.append(f"[… {plural(left_out, f'more {document.unit}')} not read]")
     lines += [f"[{warning}]" for warning in document.warnings]
     return ["\n".join(lines)] if lines else []
@@ -80,6 +83,7 @@ def document_facts(document: DocumentText) -> dict[str, Any]:
         "pages": document.count,
         "pages_read": _read_count(document) if document.count is not None else None,
         "unit": document.unit if document.count is not None else None,
+        "unread": spans_of(document.unread)[:MOST_TOLD],
         "ocr_pages": document.ocr_pages or None,
         "title": document.title,
         "author": document.author,

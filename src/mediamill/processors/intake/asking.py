@@ -6,7 +6,6 @@ Every answer is kept in the checkpoint under the digest of its question, so that
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -64,22 +63,28 @@ def ask_for_fields(
     model: TextModel,
     settings: Settings,
     kept: Kept,
-    deadline: float,
-) -> list[ModelAnswer]:
-    """Ask until every field has a value, or nothing is left to ask about."""
+) -> tuple[list[ModelAnswer], list[int]]:
+    """Ask until every field has a value, or nothing is left to ask about. And the pages that were not asked about
+    although a field is missing: a long document is asked about `MOST_QUESTIONS` times.
+    """
     room = min(MOST_CHARACTERS, settings.agent_context_tokens * CHARACTERS_PER_TOKEN)
     answers: list[ModelAnswer] = []
     missing = list(specs)
-    for text in _portions(source, specs, room):
-        if answers and (not missing or len(answers) >= MOST_QUESTIONS or time.monotonic() > deadline):
+    unasked: list[int] = []
+    for text, pages in _portions(source, specs, room):
+        if answers and not missing:
             break
+        if len(answers) >= MOST_QUESTIONS:
+            unasked += pages
+            continue
         answers.append(_ask(text, missing, model, kept))
         missing = [spec for spec in missing if spec.name not in answers[-1].fields]
-    return answers
+    return answers, unasked if missing else []
 
 
 def _ask(text: str, specs: Sequence[FieldSpec], model: TextModel, kept: Kept) -> ModelAnswer:
-    instructions = INSTRUCTIONS + json.dumps([asdict(spec) for spec in specs], ensure_ascii=False)
+    told = [{name: value for name, value in asdict(spec).items() if name != "categories"} for spec in specs]
+    instructions = INSTRUCTIONS + json.dumps(told, ensure_ascii=False)
     key = sha256(f"{instructions}\0{text}".encode("utf-8", "replace")).hexdigest()[:32]
     known = kept.get(ANSWERED).get(key)
     if isinstance(known, dict):
@@ -138,19 +143,19 @@ def _text(told: Any, limit: int) -> str:
     return " ".join(told[: limit * 2].replace("\0", "").split())[:limit] if isinstance(told, str) else ""
 
 
-def _portions(source: Source, specs: Sequence[FieldSpec], room: int) -> Iterator[str]:
+def _portions(source: Source, specs: Sequence[FieldSpec], room: int) -> Iterator[tuple[str, list[int]]]:
     """Texts of pages that fit into one question each; within a portion the pages are in their order."""
     seen = f"[What a model sees in the image]\n{source.seen}" if source.seen else ""
     portion: list[SourcePage] = []
     left = room - len(seen)
     for page in _by_promise(source.pages, specs):
         if portion and len(page.text) > left:
-            yield _written(portion, seen, room)
+            yield _written(portion, seen, room), [each.number for each in portion]
             portion, left, seen = [], room, ""
         portion.append(page)
         left -= len(page.text) + len(page.label)
     if portion or seen:
-        yield _written(portion, seen, room)
+        yield _written(portion, seen, room), [each.number for each in portion]
 
 
 def _written(pages: Sequence[SourcePage], seen: str, room: int) -> str:

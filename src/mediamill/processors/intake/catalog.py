@@ -21,13 +21,20 @@ class BadCatalogError(GiveUpError):
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field. `label`: how it is written in documents; `unit`: in which a number is wanted."""
+    """One field. `label`: how it is written in documents; `unit`: in which a number is wanted; `categories`: in which
+    documents it is looked for, if not in all.
+    """
 
     name: str
     type: FieldType
     label: str
     description: str = ""
     unit: str = ""
+    categories: tuple[str, ...] = ()
+
+    def is_for(self, kind: str) -> bool:
+        """Is it looked for in a document of this kind? One that nobody recognised may be any."""
+        return not self.categories or not kind or kind.casefold() in self.categories
 
 
 def read_catalog(payload: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
@@ -50,8 +57,14 @@ def _read_field(told: Any) -> FieldSpec:
             f"the field {name!r} has no type", fix=f"one of: {', '.join(get_args(FieldType))}"
         )
     label = _words(told.get("label")) or name.replace("_", " ")
+    categories = told.get("categories")
     return FieldSpec(
-        name, told["type"], label, _words(told.get("description")), _words(told.get("unit"))[:30]
+        name,
+        told["type"],
+        label,
+        _words(told.get("description")),
+        _words(told.get("unit"))[:30],
+        tuple(_words(each).casefold() for each in categories) if isinstance(categories, list) else (),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mediamill.processors.document.document_text import pages_not_read, spans_of
 from mediamill.processors.intake.asking import ask_for_fields
 from mediamill.processors.intake.candidate import Candidate
 from mediamill.processors.intake.catalog import FieldSpec
@@ -28,6 +29,7 @@ class Extracted:
     ranked: Sequence[Sequence[Candidate]]
     summary: str
     models: Sequence[str]
+    warnings: Sequence[str] = ()
 
 
 def extract(
@@ -41,8 +43,18 @@ def extract(
     """Fields and summary. What has no text and no sight is not asked about."""
     if model is None or not (source.seen or any(page.text.strip() for page in source.pages)):
         summary = f"Image. {source.seen}" if source.seen else summarise(source)
-        return Extracted(extract_by_rules(source.pages, specs, deadline), summary, [RULES])
-    answers = ask_for_fields(source, specs, model, settings, kept, deadline)
+        ranked, last = extract_by_rules(source.pages, specs, deadline)
+        return Extracted(ranked, summary, [RULES], _stopped(source, last))
+    answers, unasked = ask_for_fields(source, specs, model, settings, kept)
     ranked = place_answers(source, specs, answers)
     summary = next((answer.summary for answer in answers if answer.summary), "") or summarise(source)
-    return Extracted(ranked, summary, [answer.model for answer in answers])
+    return Extracted(ranked, summary, [answer.model for answer in answers], _left_out(unasked))
+
+
+def _stopped(source: Source, last: int) -> list[str]:
+    beyond = [page.number for page in source.pages[last:]]
+    return [f"fields were not looked for: {pages_not_read(spans_of(beyond))}"] if beyond else []
+
+
+def _left_out(pages: Sequence[int]) -> list[str]:
+    return [f"the model was not asked about everything: {pages_not_read(spans_of(pages))}"] if pages else []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from typing import Any
 
 from mediamill.processors.contract import ProcessorInput
 from mediamill.processors.models.contract import Pixels, Sight, VisionModel
 
-SCANNED, SEEN, ANSWERED = "scanned_pages", "sight", "answer"
-ANSWERS_BYTES = 150_000  # of JSON; scanned pages have the rest of what a checkpoint may have
+SEEN, ANSWERED, BEGUN = "sight", "answer", "begun_pages"
+ANSWERS_BYTES = 150_000  # of JSON
+MOST_TRIES = 2  # of a page: what ends the attempt twice is left out
+FACTS_BYTES, PAGE_BYTES = 4_000, 1_000_000  # of a kept page, packed and as it is
 SIGHT_CHARACTERS = 10_000
 
 
@@ -20,7 +24,7 @@ class Kept:
         self._given = given
         told = given.checkpoint if isinstance(given.checkpoint, dict) else {}
         self._state: dict[str, dict[str, Any]] = {
-            name: told[name] for name in (SCANNED, SEEN, ANSWERED) if isinstance(told.get(name), dict)
+            name: told[name] for name in (SEEN, ANSWERED, BEGUN) if isinstance(told.get(name), dict)
         }
 
     def get(self, name: str) -> dict[str, Any]:
@@ -37,6 +41,55 @@ class Kept:
         told = {**self.get(ANSWERED), key: answer}
         if len(json.dumps(told)) <= ANSWERS_BYTES:
             self.save(ANSWERED, told)
+
+
+class KeptPages:
+    """Scanned pages, each a kept file as soon as it is read: a document of any length is read once."""
+
+    def __init__(self, given: ProcessorInput, kept: Kept) -> None:
+        self._given, self._kept = given, kept
+        self._begun = {key: tries for key, tries in kept.get(BEGUN).items() if isinstance(tries, int)}
+
+    def known(self, key: str) -> Any:
+        return unpack(self._given.kept.get(_file_of(key), {}).get("page"))
+
+    def begin(self, key: str) -> bool:
+        tries = self._begun.get(key, 0)
+        if tries < MOST_TRIES:
+            self._tell_begun({**self._begun, key: tries + 1})
+        return tries < MOST_TRIES
+
+    def save(self, key: str, told: Any) -> None:
+        packed = pack(told)
+        if len(packed) > FACTS_BYTES and isinstance(told, dict):  # without its places
+            packed = pack("\n".join(str(piece[0]) for piece in told["pieces"]))
+        if len(packed) <= FACTS_BYTES:
+            name = _file_of(key)
+            (self._given.folder / name).write_text(packed)
+            self._given.keep(name, name, {"page": packed, "attempt": self._given.attempt})
+        self._tell_begun({other: tries for other, tries in self._begun.items() if other != key})
+
+    def _tell_begun(self, begun: dict[str, int]) -> None:
+        self._begun = begun
+        self._kept.save(BEGUN, dict(begun))
+
+
+def _file_of(key: str) -> str:
+    return f"scan-{key.replace(' ', '-')}.txt"
+
+
+def pack(told: Any) -> str:
+    """A page in letters that any header takes."""
+    return base64.b64encode(zlib.compress(json.dumps(told, ensure_ascii=False).encode())).decode()
+
+
+def unpack(packed: Any) -> Any:
+    """What was packed; None for what makes no sense."""
+    try:
+        text = zlib.decompressobj().decompress(base64.b64decode(str(packed)), PAGE_BYTES)
+        return json.loads(text) if packed else None
+    except (ValueError, zlib.error, RecursionError):
+        return None
 
 
 class KeptVision:

@@ -1,10 +1,7 @@
 """The processor of project files: read the pages, find the fields, draw the pages.
 
-| time limit | is for |
-|---|---|
-| the first half | reading, OCR among it |
-| up to 85 % | asking a model, page by page if the document is long |
-| up to 95 % | drawing pages |
+The time limit of the pool is for each step: a page, a question to a model, the drawing. So a scan of any length is
+read whole, and a page that hangs costs one step.
 """
 
 from __future__ import annotations
@@ -18,22 +15,25 @@ from typing import Any
 
 from mediamill.media.errors import UnsupportedMediaError
 from mediamill.processors.contract import ProcessorOutput
-from mediamill.processors.document.document_text import Limits
+from mediamill.processors.document.document_text import CHARACTERS, Limits
+from mediamill.processors.document.formats import MAIL, PDF
 from mediamill.processors.image.examine import Eyes
 from mediamill.processors.intake.candidate import tell_candidates
 from mediamill.processors.intake.catalog import read_catalog
 from mediamill.processors.intake.drawing import draw_source
 from mediamill.processors.intake.extraction import extract
 from mediamill.processors.intake.kept import Kept
-from mediamill.processors.intake.source import PIECES, Source, read_source
+from mediamill.processors.intake.source import MOST_PAGES, PIECES, Source, read_source
 from mediamill.processors.intake.source_page import SourcePage
 from mediamill.processors.intake.summary import document_kind
 from mediamill.processors.media_processor import BaseMediaProcessor
 from mediamill.processors.models import choose
 from mediamill.processors.result import ProcessingResult
 
-READING_SHARE, ASKING_SHARE, DRAWING_SHARE = 0.5, 0.85, 0.95
+STEP_SHARE = 0.85  # of the time limit; then a step that can hand over what it has does so
+ALL = 1_000_000  # scanned pages: as many as there are
 PAGES_FILE = "pages.json"
+PAGED = (PDF, MAIL)  # read page by page, each a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,14 @@ class IntakeProcessor(BaseMediaProcessor):
     ) -> ProcessingResult:
         """Read it, look for the fields, draw it."""
         del caption, media_metadata
-        started, kept = time.monotonic(), Kept(self.given)
-        specs = read_catalog(self.given.payload)
+        kept, specs = Kept(self.given), read_catalog(self.given.payload)
+        rounds = _rounds(self.given.payload)
         limits = Limits(
-            pages=self.settings.document_pages,
-            ocr_pages=self.settings.document_ocr_pages,
+            pages=self.settings.document_pages * rounds,
+            ocr_pages=ALL,
+            characters=CHARACTERS * rounds,
             pieces=PIECES,
-            deadline=started + self.timeout_seconds * READING_SHARE,
+            deadline=float("inf") if mime_type in PAGED else self._step_end(),
         )
         try:
             source = read_source(self.given, file_path, mime_type, limits, self._eyes, kept)
@@ -74,13 +75,15 @@ class IntakeProcessor(BaseMediaProcessor):
             told = error.message
             return FileAnalysis("", kind="unsupported", summary=f"Not analysed: {told}.", unsupported=told)
         self.given.report(step="looking for the fields", percent=60)
+        kind = document_kind(source.pages)
+        specs = tuple(replace(spec, categories=()) for spec in specs if spec.is_for(kind))
         extracted = extract(
             source,
             specs,
             choose.text_model(),
             self.settings,
             kept,
-            started + self.timeout_seconds * ASKING_SHARE,
+            self._step_end(),
         )
         wanted = [found.page for ranked in extracted.ranked for found in ranked if found.page]
         self.given.report(step="drawing the pages", percent=90)
@@ -90,7 +93,7 @@ class IntakeProcessor(BaseMediaProcessor):
             mime_type,
             self.given.folder,
             wanted,
-            started + self.timeout_seconds * DRAWING_SHARE,
+            self._step_end(),
         )
         files |= self._write_pages(source)
         return FileAnalysis(
@@ -99,7 +102,12 @@ class IntakeProcessor(BaseMediaProcessor):
             models=[*extracted.models, *source.models],
             facts={
                 **source.facts,
-                **({"document_kind": kind} if (kind := document_kind(source.pages)) else {}),
+                **(
+                    {"warnings": warnings}
+                    if (warnings := [*source.facts.get("warnings", ()), *extracted.warnings])
+                    else {}
+                ),
+                **({"document_kind": kind} if kind else {}),
             },
             files=files,
             kind=source.kind,
@@ -107,6 +115,9 @@ class IntakeProcessor(BaseMediaProcessor):
             pages=[_tell_page(page) for page in source.pages],
             fields=tell_candidates(extracted.ranked),
         )
+
+    def _step_end(self) -> float:
+        return time.monotonic() + self.timeout_seconds * STEP_SHARE
 
     def _write_pages(self, source: Source) -> dict[str, str]:
         """The text of each page, for the search and for whoever reads beside the picture."""
@@ -126,6 +137,12 @@ class IntakeProcessor(BaseMediaProcessor):
             "fields": list(result.fields),
         }
         return replace(output, result={**output.result, **more})
+
+
+def _rounds(payload: Mapping[str, Any]) -> int:
+    """How often as many pages as the settings say: a person may ask for more than the first ones."""
+    rounds = payload.get("rounds", 1)
+    return rounds if isinstance(rounds, int) and 1 <= rounds <= MOST_PAGES else 1
 
 
 def _tell_page(page: SourcePage) -> dict[str, Any]:

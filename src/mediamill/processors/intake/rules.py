@@ -23,16 +23,17 @@ ENOUGH = 0.5  # a field that has a value so sure is not looked for by shape
 
 def extract_by_rules(
     pages: Sequence[SourcePage], specs: Sequence[FieldSpec], deadline: float = float("inf")
-) -> list[list[Candidate]]:
-    """The candidates of each field, in the order of the fields."""
+) -> tuple[list[list[Candidate]], int]:
+    """The candidates of each field, in the order of the fields; and how many pages were looked at."""
     hints = hints_of(pages)
     index = LabelIndex.of(specs)
     found: dict[int, list[Candidate]] = defaultdict(list)
-    rows = 0
+    rows = looked = 0
     for page in pages:
         if time.monotonic() > deadline or rows > MOST_ROWS:
             break
         rows += len(page.rows)
+        looked += 1
         for spot in spots_of(page.rows, index, scanned=page.scanned):
             for number, weight in spot.hit.meant:
                 if len(found[number]) < MOST_FOUND:
@@ -45,7 +46,7 @@ def extract_by_rules(
         if not any(each.confidence >= ENOUGH for each in sure):
             sure += [each for each in shapes.find(meaning) if each.confidence >= LEAST]
         ranked.append(best_candidates(sure, prefer_last=meaning.means("total")))
-    return ranked
+    return ranked, looked
 
 
 def _candidate(page: SourcePage, spot: Spot, near: Near, spec: FieldSpec, weight: float) -> Candidate:

@@ -17,14 +17,14 @@ from mediamill.processors.document.wording import document_facts, tell_document
 from mediamill.processors.image import describe_image
 from mediamill.processors.image.examine import Eyes, examine
 from mediamill.processors.image.wording import Seen, sight_sentence, text_blocks
-from mediamill.processors.intake.kept import SCANNED, Kept, KeptVision
+from mediamill.processors.intake.kept import Kept, KeptPages, KeptVision
 from mediamill.processors.intake.source_page import SourcePage, page_of_layout, page_of_text
 from mediamill.processors.reading_order import Piece
 from mediamill.processors.result import Tag
 from mediamill.processors.types import kind_of
 
 PIECES = 200_000  # of a document, with their places
-MOST_PAGES = 1_000
+MOST_PAGES = 2_000
 LABEL_CHARACTERS = 120
 
 
@@ -57,7 +57,7 @@ def read_source(
 
 
 def _read_document(given: ProcessorInput, path: Path, mime_type: str, limits: Limits, kept: Kept) -> Source:
-    reading = DocumentReading(given, limits, kept.get(SCANNED), lambda pages: kept.save(SCANNED, pages))
+    reading = DocumentReading(given, limits, KeptPages(given, kept))
     document = reading.read(path, mime_type)
     content = tell_document(document)
     if content is None:
