@@ -158,7 +158,9 @@ def test_the_live_picture_shows_the_steps_and_a_bar_for_each_quality() -> None:
         {"quality": "720p", "state": "in_progress", "percent": 50.0, "segments_done": 23, "error": None},
         {"quality": "360p", "state": "failed", "percent": 0.0, "segments_done": 0, "error": "no memory"},
     ]
-    nothing = dict.fromkeys(("width", "height", "bytes", "bitrate", "codecs", "started_at", "ended_at"))
+    nothing = dict.fromkeys(
+        ("width", "height", "bytes", "bitrate", "codecs", "started_at", "ended_at", "worker_name")
+    )
     video = {
         "title": "Sea",
         "state": "processing",
@@ -167,7 +169,10 @@ def test_the_live_picture_shows_the_steps_and_a_bar_for_each_quality() -> None:
         "step": "transcode",
         "percent": 25.0,
         "error": None,
-        "qualities": [{**nothing, "segments_total": 46, **row} for row in rows],
+        "qualities": [
+            {**nothing, "quality": "720p", "state": "completed", "segments_total": 9, "segments_done": 9}
+        ],
+        "next_qualities": [{**nothing, "segments_total": 46, **row} for row in rows],
     }
     screen = Console(width=120, record=True, file=StringIO())
     screen.print(draw_progress(video))

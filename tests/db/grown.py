@@ -14,6 +14,7 @@ from mediamill.access.users import list_users
 from mediamill.app import all_kinds
 from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.senders import list_senders
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection
 from mediamill.db.migrate import upgrade
@@ -39,6 +40,7 @@ from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.cache import Cache
 from mediamill.storage.objects import BucketPlace, Objects
 from mediamill.videos.look import list_videos, show_transcript, show_video
+from mediamill.videos.playback import find_file
 from mediamill.videos.trash import restore_video
 from mediamill.videos.upload_store import queries as uploads
 from tests.conftest import run_sql
@@ -127,6 +129,7 @@ async def _videos(connection: Connection) -> None:
     assert [video["slug"] for video in await list_videos(connection, words="lift off")] == ["old-film"]
     film = await show_video(connection, "old-film")
     assert (film["state"], film["qualities"][0]["quality"]) == ("ready", "360p")
+    assert (await find_file(connection, UUID(FILM), 77, "master.m3u8")).bytes == 10
     assert (await show_transcript(connection, UUID(FILM)))["captions"] == "WEBVTT"
     trashed = await list_videos(connection, trash=True)
     assert [video["slug"] for video in trashed] == ["old-trash"]
@@ -208,6 +211,10 @@ async def _networks(connection: Connection) -> None:
         assert (access.mode, limits) == ("open", (0, 0, 0))
 
 
+async def _senders(connection: Connection) -> None:
+    assert [each["display_name"] for each in await list_senders(connection, "old shop")] == ["Anna"]
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -223,4 +230,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
+    "0015": _senders,
 }

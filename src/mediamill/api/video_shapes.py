@@ -36,6 +36,8 @@ class QualityOut(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     error: str | None
+    worker_id: int | None = Field(description="Which worker made it. Kept for good.")
+    worker_name: str | None
 
 
 class ListedVideo(BaseModel):
@@ -63,6 +65,9 @@ class ListedVideo(BaseModel):
     percent: float | None
     worker_name: str | None
     qualities: list[QualityOut]
+    next_qualities: list[QualityOut] = Field(
+        description="How far a retranscode is; `qualities` are those of the stream that plays meanwhile."
+    )
 
 
 class Retranscode(BaseModel):

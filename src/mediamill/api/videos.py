@@ -140,7 +140,7 @@ async def retry_video(deps: Wired, who: Who) -> dict[str, Any]:
 
 @router.post("/api/videos/{who}/retranscode", status_code=202, response_model=VideoOut)
 async def retranscode_video(deps: Wired, who: Who, wish: RetranscodeIn | None = None) -> dict[str, Any]:
-    """Make qualities anew, or all of them. What is there plays on until a worker begins."""
+    """Make qualities anew, or all of them. What is there plays until they are ready, and stays if they fail."""
     wish = wish or RetranscodeIn()
     async with deps.database.transaction() as connection:
         video_id = await look.find_video(connection, who)

@@ -161,7 +161,7 @@ def retranscode_videos(
     transcript: Annotated[bool, typer.Option("--transcript", help="The captions, too.")] = False,
     json: Json = False,
 ) -> None:
-    """Make qualities anew, or all of them. What is there plays on until a worker begins."""
+    """Make qualities anew, or all of them. What is there plays until the new stream is ready."""
 
     async def again(app: App, connection: Connection, video_id: UUID) -> None:
         from mediamill.videos.again import retranscode_video

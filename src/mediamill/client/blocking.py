@@ -173,7 +173,7 @@ class Client:
     def retranscode_video(
         self, video_id: str, qualities: Sequence[str] | None = None, *, transcript: bool = False
     ) -> Video:
-        """Make qualities anew, or all of them; what is there plays on until a worker begins."""
+        """Make qualities anew, or all of them; what is there plays until the new stream is ready."""
         return self._carry_out(videos.retranscode_video(self._plans, video_id, qualities, transcript))
 
     def delete_video(self, video_id: str, *, forever: bool = False) -> None:

@@ -55,7 +55,7 @@ def wait_ready(plans: Plans, who: str, timeout: float | None) -> Plan[Video]:
     waited = 0.0
     while True:
         video = yield from plans.video(who)
-        if video["state"] == "failed":
+        if video["job_id"] is None and video["error"]:
             raise VideoFailedError(video)
         if video["state"] == "ready" and video["job_id"] is None:
             return video

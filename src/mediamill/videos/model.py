@@ -106,6 +106,11 @@ def output_folder(video_id: UUID, output: int) -> str:
     return f"{video_folder(video_id)}/{output}"
 
 
+def quality_of(name: str) -> str:
+    """Which quality a file of a stream belongs to: `720p-00003.m4s`, `720p.m3u8`; others name none."""
+    return name.partition(".")[0].partition("-")[0]
+
+
 def check_qualities(names: list[str]) -> list[str]:
     """In the order of the ladder, each once."""
     for name in names:

@@ -285,11 +285,11 @@ with gone as (
         f.traceback as dead_traceback, f.notice as dead_notice
 ), kept as (
     insert into dead_jobs (id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
-        reason, error, traceback, notice)
+        token, worker_id, worker_name, created_at, started_at, claimed_at, step, percent, parts, checkpoint, result,
+        trace, reason, error, traceback, notice)
     select id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
-        dead_reason, dead_error, dead_traceback, dead_notice from gone
+        token, worker_id, worker_name, created_at, started_at, claimed_at, step, percent, parts, checkpoint, result,
+        trace, dead_reason, dead_error, dead_traceback, dead_notice from gone
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, failed)
     select date_trunc('minute', now()), pool, coalesce(worker_id, 0), count(*) from gone
