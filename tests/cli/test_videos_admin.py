@@ -194,7 +194,7 @@ async def test_what_is_named_is_edited(mediamill: Mediamill, ground: Ground) -> 
     assert (await mediamill("videos", "edit", "a-new-one", "--slug", "No!")).code == 1
 
 
-@pytest.mark.spec("V2", "V10", "V14")
+@pytest.mark.spec("V2", "V10", "V14", "V17")
 async def test_videos_are_tried_again_and_made_anew_and_each_refusal_is_told(
     mediamill: Mediamill, ground: Ground
 ) -> None:
@@ -211,6 +211,9 @@ async def test_videos_are_tried_again_and_made_anew_and_each_refusal_is_told(
     assert said.json == {"done": ["sea"], "refused": []}
     assert "plays while a retranscode waits" in (await mediamill("videos", "list")).out
     assert "makes 720p anew" in (await mediamill("videos", "show", "sea")).out
+    assert (await mediamill("videos", "show", "sea", "--json")).json["priority"] == "low"
+    assert "1 video at high priority: sea" in (await mediamill("videos", "priority", "high", "sea")).out
+    assert (await mediamill("videos", "show", "sea", "--json")).json["priority"] == "high"
     await play_worker(ground, sea, ("720p",), audio=False, salt="new")
     said = await mediamill("videos", "retranscode", "sea", "-q", "8k")
     assert "there are 2160p, 1440p" in said.err

@@ -230,7 +230,7 @@ async def test_a_page_that_is_open_follows_its_video_until_it_plays(
         assert (await show_video(connection, video_id))["state"] == "ready"
 
 
-@pytest.mark.spec("V10")
+@pytest.mark.spec("V10", "V17")
 async def test_a_new_version_is_asked_for_on_the_page_and_taken_up_without_a_reload(
     served: Served, ground: Ground, browser: Browser
 ) -> None:
@@ -248,6 +248,10 @@ async def test_a_new_version_is_asked_for_on_the_page_and_taken_up_without_a_rel
         "select payload -> 'retranscode' ->> 'qualities' from jobs where kind = 'video.transcode'"
     )
     assert payload == '["360p"]'
+    await expect(page.get_by_role("button", name="Low")).to_have_attribute("aria-pressed", "true")
+    async with page.expect_navigation():
+        await page.get_by_role("button", name="High").click()
+    await expect(page.get_by_role("button", name="High")).to_have_attribute("aria-pressed", "true")
     await until(page, "document.getElementById('film').readyState >= 2")
     await page.evaluate("window.stayed = true")
     await page.keyboard.press("5")

@@ -11,13 +11,15 @@ from uuid import UUID
 
 import pytest
 
+from mediamill.engine.model import Priority
+from mediamill.engine.priority import NotWaitingError
 from mediamill.engine.settle import Fate, hand_back
 from mediamill.errors import ConflictError, InvalidError
 from mediamill.media.hls import MASTER, read_master
 from mediamill.processors.transcode.request import Request
 from mediamill.staging.kept import kept_folder
 from mediamill.videos.again import retranscode_video, retry_video
-from mediamill.videos.edit import edit_video
+from mediamill.videos.edit import edit_video, set_video_priority
 from mediamill.videos.look import list_videos, show_video
 from mediamill.videos.model import UnknownVideoError, VideoBusyError, make_slug, output_folder, video_folder
 from mediamill.videos.playback import find_file
@@ -375,6 +377,30 @@ async def test_which_worker_made_which_quality_is_kept_with_the_video(ground: Gr
 
 async def makers(ground: Ground, video_id: UUID) -> dict[str, str]:
     return {row["quality"]: row["worker_name"] for row in (await show(ground, video_id))["qualities"]}
+
+
+@pytest.mark.spec("V17")
+async def test_what_is_made_again_does_not_delay_a_new_video_unless_somebody_says_so(ground: Ground) -> None:
+    ready = [await ground.ready(f"Old {number}") for number in range(3)]
+    await ground.run("delete from jobs")
+    for video_id in ready:
+        await again(ground, video_id, None, transcript=True)
+    new = await ground.add("New")
+    await set_priority(ground, ready[2], Priority.HIGH)
+    jobs = [(await ground.claim())[0] for _ in range(4)]
+    assert [job.subject_id for job in jobs] == [str(one) for one in (ready[2], new, ready[0], ready[1])]
+    with pytest.raises(NotWaitingError):
+        await set_priority(ground, new, Priority.HIGH)
+    for job in jobs[:3]:
+        await keep_stream(ground, job, stream_of())
+        await ground.finish(job, result_of())
+    heard = [(await ground.claim(pool="captions"))[0].subject_id for _ in range(3)]
+    assert heard == [str(one) for one in (ready[2], new, ready[0])], "captions follow their video"
+
+
+async def set_priority(ground: Ground, video_id: UUID, priority: Priority) -> None:
+    async with ground.database.transaction() as connection:
+        await set_video_priority(connection, video_id, priority)
 
 
 @pytest.mark.spec("V10")

@@ -23,7 +23,9 @@ from mediamill.api.project_shapes import (
 )
 from mediamill.api.projects import Slug
 from mediamill.api.video_files import OTHER, SENT, attachment
+from mediamill.api.video_shapes import PriorityIn, PriorityName
 from mediamill.db.connection import LOST
+from mediamill.engine.priority import read_priority
 from mediamill.errors import MediamillError
 from mediamill.intake import again, look
 from mediamill.intake.add import take_in
@@ -56,7 +58,9 @@ BODY = {"required": True, "content": {OTHER: {"schema": {"type": "string", "form
     responses={201: {"model": FileOut, "description": "It is kept, and will be analysed."}},
     openapi_extra={"requestBody": BODY},
 )
-async def add_file(request: Request, deps: Wired, slug: Slug, name: FileName) -> Response:
+async def add_file(
+    request: Request, deps: Wired, slug: Slug, name: FileName, priority: PriorityName = "normal"
+) -> Response:
     """A file: its bytes are the body. One with the content of another takes over what that one gave."""
     body = RequestBody(request)
     length = request.headers.get("content-length", "")
@@ -69,6 +73,7 @@ async def add_file(request: Request, deps: Wired, slug: Slug, name: FileName) ->
             name,
             body.chunks(),
             announced_bytes=int(length) if length.isdecimal() else None,
+            priority=read_priority(priority),
         )
         answer = FileOut.model_validate(file)
     except ClientDisconnect:
@@ -115,6 +120,14 @@ async def reprocess_file(deps: Wired, file_id: Id, wish: ReprocessIn | None = No
     force = wish is not None and wish.force
     async with deps.database.transaction() as connection:
         return await again.reprocess(connection, deps.enqueuer, deps.settings, file_id, force=force)
+
+
+@router.post("/api/files/{file_id}/priority", response_model=FileOut)
+async def set_priority(deps: Wired, file_id: Id, wish: PriorityIn) -> dict[str, Any]:
+    """How soon it is analysed: high, normal or low, as long as it waits."""
+    async with deps.database.transaction() as connection:
+        await again.set_file_priority(connection, file_id, read_priority(wish.priority))
+        return await look.show_file(connection, deps.settings, file_id)
 
 
 @router.head("/api/files/{file_id}/source", include_in_schema=False)

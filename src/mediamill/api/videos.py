@@ -14,6 +14,7 @@ from mediamill.api.file_answer import answer_text
 from mediamill.api.video_shapes import (
     CategoriesOut,
     FactsIn,
+    PriorityIn,
     RetranscodeIn,
     RetriedOut,
     TranscriptOut,
@@ -22,6 +23,7 @@ from mediamill.api.video_shapes import (
     VideoState,
 )
 from mediamill.db.connection import Connection
+from mediamill.engine.priority import read_priority
 from mediamill.errors import NotFoundError
 from mediamill.storage.choose import storage_of
 from mediamill.videos import again, edit, look, trash
@@ -151,7 +153,17 @@ async def retranscode_video(deps: Wired, who: Who, wish: RetranscodeIn | None = 
             video_id,
             list(wish.qualities or ()) or None,
             transcript=wish.transcript,
+            priority=read_priority(wish.priority),
         )
+        return await look.show_video(connection, video_id)
+
+
+@router.post("/api/videos/{who}/priority", response_model=VideoOut)
+async def set_priority(deps: Wired, who: Who, wish: PriorityIn) -> dict[str, Any]:
+    """How soon its jobs are claimed: high, normal or low, as long as they wait."""
+    async with deps.database.transaction() as connection:
+        video_id = await look.find_video(connection, who)
+        await edit.set_video_priority(connection, video_id, read_priority(wish.priority))
         return await look.show_video(connection, video_id)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.options import Json, examples
+from mediamill.cli.options import Json, PriorityName, examples
 from mediamill.cli.session import run
 from mediamill.cli.terminal import console, one_line, plural, print_json, say, warn
 from mediamill.errors import InvalidError, MediamillError
@@ -35,6 +35,7 @@ def add_files(
             metavar="FILE…", help="Files, and folders with all that is in them.", show_default=False
         ),
     ],
+    priority: Annotated[PriorityName, typer.Option(help="How soon they are analysed.")] = PriorityName.NORMAL,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until each is analysed.")] = False,
     json: Json = False,
 ) -> None:
@@ -48,7 +49,7 @@ def add_files(
     found = list(collect_files(files))
     if not found:
         raise InvalidError("there is no file to add", fix="name files, or folders that hold some")
-    told = run(lambda app: _add_all(app, slug, found, wait, json))
+    told = run(lambda app: _add_all(app, slug, found, wait, json, priority))
     if json:
         print_json(told)
     else:
@@ -58,7 +59,7 @@ def add_files(
 
 
 async def _add_all(
-    app: App, slug: str, files: Sequence[tuple[Path, Path]], wait: bool, json: bool
+    app: App, slug: str, files: Sequence[tuple[Path, Path]], wait: bool, json: bool, priority: str
 ) -> list[Told]:
     from mediamill.intake.projects import show_project
 
@@ -69,7 +70,7 @@ async def _add_all(
     with _bar("adding", sum(sizes), json, counts_bytes=True) as show:
         for (path, inside), size in zip(files, sizes, strict=True):
             show(0, one_line(path.name, 30))
-            told.append(await _add(app, slug, path, inside))
+            told.append(await _add(app, slug, path, inside, priority))
             show(size, one_line(path.name, 30))
     if wait:
         await _await_all(app, told, json)
@@ -84,13 +85,22 @@ def _size(path: Path) -> int:
         return 0
 
 
-async def _add(app: App, slug: str, path: Path, inside: Path) -> Told:
+async def _add(app: App, slug: str, path: Path, inside: Path, priority: str) -> Told:
     """One file; that it is refused does not keep the others from it."""
+    from mediamill.engine.priority import read_priority
     from mediamill.intake.add import take_file
 
     told: Told = {"file": str(path), "id": None, "state": "refused", "twin_of": None, "error": None}
     try:
-        file = await take_file(app.database, app.enqueuer, app.settings, slug, path, name=inside.as_posix())
+        file = await take_file(
+            app.database,
+            app.enqueuer,
+            app.settings,
+            slug,
+            path,
+            name=inside.as_posix(),
+            priority=read_priority(priority),
+        )
     except OSError as error:
         told["error"] = f"it cannot be read: {error.strerror}"
     except MediamillError as error:

@@ -37,10 +37,14 @@ def change_video(plans: Plans, who: str, verb: str, said: Mapping[str, Any] | No
 
 
 def retranscode_video(
-    plans: Plans, who: str, qualities: Sequence[str] | None, transcript: bool
+    plans: Plans, who: str, qualities: Sequence[str] | None, transcript: bool, priority: str
 ) -> Plan[Video]:
     """All qualities, if none is named."""
-    said = {"qualities": None if qualities is None else list(qualities), "transcript": transcript}
+    said = {
+        "qualities": None if qualities is None else list(qualities),
+        "transcript": transcript,
+        "priority": priority,
+    }
     return change_video(plans, who, "retranscode", said)
 
 

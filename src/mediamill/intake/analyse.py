@@ -8,7 +8,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.model import NewJob
+from mediamill.engine.model import NewJob, Priority
 from mediamill.intake.fields import read_fields
 from mediamill.intake.model import ANALYSE, Field, blob_name, catalog_of, home_of_analysis, owner_of
 from mediamill.intake.store import queries
@@ -52,7 +52,13 @@ async def lock_content(connection: Connection, sha256: bytes) -> None:
 
 
 async def find_analysis(
-    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, *, after: int | None = None
+    connection: Connection,
+    enqueuer: Enqueuer,
+    content: Content,
+    wish: Wish,
+    *,
+    after: int | None = None,
+    priority: Priority = Priority.NORMAL,
 ) -> Record:
     """The analysis that a file of this content has, locked; a new one, with its job, if there is none, or it failed.
 
@@ -63,7 +69,7 @@ async def find_analysis(
     )
     if found is not None and found["state"] != "failed" and not _is_stale(found, after):
         return found
-    return await _add(connection, enqueuer, content, wish)
+    return await _add(connection, enqueuer, content, wish, priority)
 
 
 def _is_stale(found: Record, after: int | None) -> bool:
@@ -71,7 +77,9 @@ def _is_stale(found: Record, after: int | None) -> bool:
     return after is not None and (found["generation"] <= after or found["state"] == "completed")
 
 
-async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish) -> Record:
+async def _add(
+    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, priority: Priority
+) -> Record:
     added = await queries.add_analysis.row(
         connection,
         sha256=content.sha256,
@@ -87,7 +95,9 @@ async def _add(connection: Connection, enqueuer: Enqueuer, content: Content, wis
         "name": wish.name,
         "fields": [asdict(field) for field in wish.fields],
     }
-    job = NewJob(ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]))
+    job = NewJob(
+        ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]), priority=priority
+    )
     job_id = await enqueuer.enqueue_job(connection, job)
     await queries.note_job.run(connection, id=added["id"], job=job_id)
     return added

@@ -11,7 +11,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.dead import retry_job
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.model import Moved, NewJob
+from mediamill.engine.model import Moved, NewJob, Priority
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
@@ -71,8 +71,12 @@ async def retranscode_video(
     qualities: list[str] | None = None,
     *,
     transcript: bool = False,
+    priority: Priority = Priority.LOW,
 ) -> int:
-    """A job that makes the named qualities anew, or all; its id. What is there plays until the new stream is whole."""
+    """A job that makes the named qualities anew, or all; its id. What is there plays until the new stream is whole.
+
+    That is why it does not hurry: any number of them leave the workers to videos that cannot be played yet.
+    """
     video = await lock_video(connection, video_id)
     if video["state"] != "ready" or video["deleted_at"] is not None:
         raise VideoBusyError(
@@ -94,6 +98,7 @@ async def retranscode_video(
         settings,
         video_id,
         video["mime_type"],
+        priority=priority,
         qualities=named,
         skip=[] if named is None else [name for name in done if name not in named],
         retranscode={"qualities": named, "transcript": transcript},
@@ -102,12 +107,13 @@ async def retranscode_video(
     return job_id
 
 
-async def enqueue_captions(connection: Connection, enqueuer: Enqueuer, video_id: UUID) -> None:
+async def enqueue_captions(
+    connection: Connection, enqueuer: Enqueuer, video_id: UUID, priority: Priority = Priority.NORMAL
+) -> None:
     """The job that writes down what is said in a video."""
     payload = {"file": {"data": source_name(video_id)}}
-    await enqueuer.enqueue_job(
-        connection, NewJob(TRANSCRIBE, payload, owner=owner_of(video_id), subject_id=str(video_id))
-    )
+    job = NewJob(TRANSCRIBE, payload, owner=owner_of(video_id), subject_id=str(video_id), priority=priority)
+    await enqueuer.enqueue_job(connection, job)
     await queries.note_captions.run(connection, id=video_id, state="pending", error=None)
 
 

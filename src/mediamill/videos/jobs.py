@@ -14,7 +14,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
-from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.engine.model import ClaimedJob, Moved, Priority
 from mediamill.errors import GiveUpError
 from mediamill.media.hls import MASTER
 from mediamill.processors.audio.captions import write_captions
@@ -109,7 +109,9 @@ async def complete(settings: Settings, connection: Connection, jobs: Sequence[Mo
         made = await publish(connection, storage_of(settings), video, job)
         anew = retranscode_of(job).get("transcript") or video["captions_state"] == "none"
         if made.has_audio and settings.video_captions and anew:
-            await enqueue_captions(connection, Enqueuer(Kinds([JobKind(TRANSCRIBE)])), video["id"])
+            priority = Priority(await queries.priority_of.value(connection, id=job.job_id))
+            enqueuer = Enqueuer(Kinds([JobKind(TRANSCRIBE)]))
+            await enqueue_captions(connection, enqueuer, video["id"], priority)
         await note_findable(connection, video["id"])
         await queries.tell.run(connection, id=video["id"])
 

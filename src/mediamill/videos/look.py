@@ -10,6 +10,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
+from mediamill.engine.priority import priority_name
 from mediamill.videos.model import QUALITIES, UnknownVideoError, is_id
 from mediamill.videos.store import queries
 
@@ -94,4 +95,4 @@ def _plain(row: Record) -> dict[str, Any]:
     for name in ("warnings", "retranscode"):
         if isinstance(told.get(name), str):
             told[name] = json.loads(told[name])
-    return {**told, "id": str(row["id"])}
+    return {**told, "id": str(row["id"]), "priority": priority_name(row["priority"])}

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from mediamill.engine.model import Priority
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
 TRANSCODE = "video.transcode"
@@ -59,6 +60,7 @@ class NewVideo:
     mime_type: str
     description: str = ""
     category: str = ""
+    priority: Priority = Priority.NORMAL
 
 
 class MadeQuality(msgspec.Struct, frozen=True):

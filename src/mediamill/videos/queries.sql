@@ -23,7 +23,7 @@ select * from videos where id = :id for update;
 select id from videos where id = :id::uuid or slug = :slug;
 
 -- name: show_video
-select v.*, j.id as job_id, j.state as job_state, j.step, j.percent, j.attempts, j.max_attempts, j.worker_name,
+select v.*, j.id as job_id, j.state as job_state, j.priority, j.step, j.percent, j.attempts, j.max_attempts, j.worker_name,
     j.started_at, j.error as job_error, d.id as dead_job_id, r.payload -> 'retranscode' as retranscode
 from videos v
 left join lateral (select * from jobs where subject_id = v.id::text and kind = 'video.transcode'
@@ -39,7 +39,7 @@ where v.id = :id;
 -- there are any.
 select v.id, v.slug, v.title, v.category, v.state, v.error, v.source_bytes, v.duration_seconds, v.width, v.height,
     v.output, v.output_bytes, v.captions_state, v.created_at, v.ready_at, v.deleted_at, j.id as job_id,
-    j.state as job_state, j.step, j.percent, j.worker_name
+    j.state as job_state, j.priority, j.step, j.percent, j.worker_name
 from videos v
 left join lateral (select * from jobs where subject_id = v.id::text and kind = 'video.transcode'
     order by id desc limit 1) j on true
@@ -165,6 +165,9 @@ select :video_id, :job_id, f.name, f.bytes, f.sha256, f.facts from kept_files f 
 -- name: open_jobs
 -- What is under way for a video: jobs that are not at their end.
 select id, kind, state, payload from jobs where subject_id = :video_id::text and kind in ('video.transcode', 'video.transcribe');
+
+-- name: priority_of
+select priority from jobs where id = :id;
 
 -- name: dead_jobs
 select id, kind from dead_jobs where subject_id = :video_id::text and kind in ('video.transcode', 'video.transcribe')

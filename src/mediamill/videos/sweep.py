@@ -25,9 +25,7 @@ from mediamill.videos.trash import empty_trash
 log = logging.getLogger(__name__)
 
 BATCH = 500
-WATCHED_SECONDS = (
-    3600.0  # so long a stream stays after another took its place, for players that are in the middle of it
-)
+WATCHED_SECONDS = 3600.0  # a stream whose place another took stays so long for those who watch it
 ORPHAN_SECONDS = 86_400.0  # a folder gets its video in a moment; one that has none after so long lost it
 
 

@@ -250,6 +250,13 @@ with back as (
 )
 select back.*, pg_notify('mediamill_jobs', back.pool) from back;
 
+-- name: set_priority
+-- Of jobs that wait. One that is being claimed now is locked: this waits, then finds it running, and leaves it. The pool
+-- is notified, because hints are kept by priority.
+update jobs j set priority = :priority
+where j.id = any (:ids::bigint[]) and j.state in ('queued', 'scheduled', 'held')
+returning j.id, pg_notify('mediamill_jobs', j.pool);
+
 -- name: reroute_job
 -- The bytes are of another type than was claimed: to the pool of the real type. The attempt does not count, and what
 -- was claimed is kept in the payload, by which the next processor knows that it must not send the job on again.
