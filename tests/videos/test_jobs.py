@@ -391,7 +391,7 @@ async def test_what_is_made_again_does_not_delay_a_new_video_unless_somebody_say
     assert [job.subject_id for job in jobs] == [str(one) for one in (ready[2], new, ready[0], ready[1])]
     with pytest.raises(NotWaitingError):
         await set_priority(ground, new, Priority.HIGH)
-    for job in jobs[:3]:
+    for job in reversed(jobs[:3]):
         await keep_stream(ground, job, stream_of())
         await ground.finish(job, result_of())
     heard = [(await ground.claim(pool="captions"))[0].subject_id for _ in range(3)]
