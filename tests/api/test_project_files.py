@@ -39,6 +39,20 @@ async def test_a_file_is_brought_in_listed_and_shown(served: Served, ground: Gro
     assert (await ask(served, "GET", "/api/projects/invoices"))["counts"]["queued"] == 1
 
 
+@pytest.mark.spec("V17")
+async def test_the_priority_of_a_file_is_changed_while_it_waits(served: Served, ground: Ground) -> None:
+    await ground.project()
+    given = {"name": "a.txt", "priority": "low"}
+    answer = await served.client.post("/api/projects/invoices/files", params=given, content=INVOICE)
+    assert (answer.status_code, answer.json()["priority"]) == (201, "low")
+    path = f"/api/files/{answer.json()['id']}/priority"
+    answer = await served.client.post(path, json={"priority": "high"})
+    assert (answer.status_code, answer.json()["priority"]) == (200, "high")
+    await ground.claim()
+    refused = await served.client.post(path, json={"priority": "low"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_waiting")
+
+
 @pytest.mark.spec("P5")
 async def test_a_twin_takes_over_what_the_other_gave(served: Served, ground: Ground) -> None:
     await ground.project()

@@ -136,6 +136,7 @@ async def test_an_unfinished_upload_is_found_again_by_its_fingerprint(served: Se
         ({"Upload-Metadata": "title /w=="}, 422, "upload_header_invalid"),
         ({"Upload-Metadata": "title YQ==,title YQ=="}, 422, "upload_header_invalid"),
         ({"Upload-Metadata": metadata(title="x" * 300)}, 422, "bad_video_facts"),
+        ({"Upload-Metadata": metadata(priority="now")}, 422, "unknown_priority"),
     ],
 )
 async def test_what_cannot_begin_says_why(

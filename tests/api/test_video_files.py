@@ -232,19 +232,19 @@ async def test_of_a_video_in_the_trash_nothing_is_served(served: Served, sea: tu
 
 
 @pytest.mark.spec("V10", "V12")
-async def test_while_a_quality_is_made_anew_the_master_lists_what_is_left(
+async def test_a_player_with_a_cached_playlist_plays_on_while_the_stream_is_made_anew_and_after_it(
     served: Served, ground: Ground, sea: tuple[UUID, int, str]
 ) -> None:
-    video_id, _, path = sea
+    video_id, output, path = sea
     whole = await served.client.get(f"{path}/master.m3u8")
+    segment = await served.client.get(f"{path}/720p-00001.m4s")
     await served.client.post(f"/api/videos/{video_id}/retranscode", json={"qualities": ["720p"]})
-    assert (await served.client.get(f"{path}/master.m3u8")).content == whole.content  # nothing has begun
-    await ground.claim()
-    left = await served.client.get(f"{path}/master.m3u8")
-    assert ("360p.m3u8" in left.text, "720p.m3u8" in left.text) == (True, False)
-    assert left.headers["etag"] != whole.headers["etag"]
-    assert (await served.client.get(f"{path}/360p-00000.m4s")).status_code == 200
-    assert (await served.client.get(f"{path}/720p-00000.m4s")).status_code == 404
+    job = await play_worker(ground, video_id, ("720p",), salt="new")
+    for number, same in ((output, True), (job.id, False)):
+        files = f"/api/videos/{video_id}/files/{number}"
+        assert (await served.client.get(f"{files}/master.m3u8")).text == whole.text
+        answer = await served.client.get(f"{files}/720p-00001.m4s")
+        assert (answer.status_code, answer.content == segment.content) == (200, same)
 
 
 @pytest.mark.spec("V12", "V14")

@@ -161,6 +161,21 @@ async def test_a_retranscode_waits_while_the_video_plays_and_then_makes_only_wha
     assert unknown.status_code == 422
 
 
+@pytest.mark.spec("V17")
+async def test_the_priority_of_a_video_is_changed_while_it_waits(served: Served, ground: Ground) -> None:
+    first, second = await ground.add("First"), await ground.add("Second")
+    path = f"/api/videos/{second}/priority"
+    assert (await get(served, f"/{second}"))["priority"] == "normal"
+    answer = await served.client.post(path, json={"priority": "high"})
+    assert (answer.status_code, answer.json()["priority"]) == (200, "high")
+    (job,) = await ground.claim()
+    assert job.subject_id == str(second)
+    refused = await served.client.post(path, json={"priority": "low"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_waiting")
+    refused = await served.client.post(f"/api/videos/{first}/priority", json={"priority": "soon"})
+    assert refused.status_code == 422
+
+
 @pytest.mark.spec("V14")
 async def test_a_video_goes_to_the_trash_comes_back_and_is_erased(served: Served, ground: Ground) -> None:
     video_id = await ground.ready("Sea")

@@ -88,7 +88,7 @@ def test_a_type_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert caught.value.fix == "one of text, number, amount, date, boolean"
 
 
-@pytest.mark.spec("P1", "P5")
+@pytest.mark.spec("P1", "P5", "V17")
 async def test_files_and_folders_are_added_and_twins_are_told(
     mediamill: Mediamill, ground: Ground, tmp_path: Path
 ) -> None:
@@ -98,12 +98,16 @@ async def test_files_and_folders_are_added_and_twins_are_told(
     (folder / "2024" / "a.txt").write_bytes(INVOICE)
     (folder / "b.txt").write_bytes(INVOICE)
     (folder / ".hidden").write_bytes(b"no")
-    added = await mediamill("intake", "add", "invoices", folder)
+    added = await mediamill("intake", "add", "invoices", folder, "--priority", "low")
     assert added.code == 0, added.err
     assert "2 files added to invoices, 1 of them known already" in added.out
     told = (await mediamill("intake", "files", "invoices", "--json")).json
     assert sorted(file["name"] for file in told["files"]) == ["2024/a.txt", "b.txt"]
     assert "a.txt" in (await mediamill("intake", "files", "invoices", "--state", "queued")).out
+    file_id = told["files"][0]["id"]
+    assert (await mediamill("intake", "file", file_id, "--json")).json["priority"] == "low"
+    assert "1 file at high priority" in (await mediamill("intake", "priority", "high", file_id)).out
+    assert (await mediamill("intake", "file", file_id, "--json")).json["priority"] == "high"
 
 
 async def test_a_file_that_cannot_be_added_does_not_keep_the_others_from_it(

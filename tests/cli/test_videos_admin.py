@@ -158,7 +158,9 @@ def test_the_live_picture_shows_the_steps_and_a_bar_for_each_quality() -> None:
         {"quality": "720p", "state": "in_progress", "percent": 50.0, "segments_done": 23, "error": None},
         {"quality": "360p", "state": "failed", "percent": 0.0, "segments_done": 0, "error": "no memory"},
     ]
-    nothing = dict.fromkeys(("width", "height", "bytes", "bitrate", "codecs", "started_at", "ended_at"))
+    nothing = dict.fromkeys(
+        ("width", "height", "bytes", "bitrate", "codecs", "started_at", "ended_at", "worker_name")
+    )
     video = {
         "title": "Sea",
         "state": "processing",
@@ -167,7 +169,10 @@ def test_the_live_picture_shows_the_steps_and_a_bar_for_each_quality() -> None:
         "step": "transcode",
         "percent": 25.0,
         "error": None,
-        "qualities": [{**nothing, "segments_total": 46, **row} for row in rows],
+        "qualities": [
+            {**nothing, "quality": "720p", "state": "completed", "segments_total": 9, "segments_done": 9}
+        ],
+        "next_qualities": [{**nothing, "segments_total": 46, **row} for row in rows],
     }
     screen = Console(width=120, record=True, file=StringIO())
     screen.print(draw_progress(video))
@@ -189,7 +194,7 @@ async def test_what_is_named_is_edited(mediamill: Mediamill, ground: Ground) -> 
     assert (await mediamill("videos", "edit", "a-new-one", "--slug", "No!")).code == 1
 
 
-@pytest.mark.spec("V2", "V10", "V14")
+@pytest.mark.spec("V2", "V10", "V14", "V17")
 async def test_videos_are_tried_again_and_made_anew_and_each_refusal_is_told(
     mediamill: Mediamill, ground: Ground
 ) -> None:
@@ -206,6 +211,9 @@ async def test_videos_are_tried_again_and_made_anew_and_each_refusal_is_told(
     assert said.json == {"done": ["sea"], "refused": []}
     assert "plays while a retranscode waits" in (await mediamill("videos", "list")).out
     assert "makes 720p anew" in (await mediamill("videos", "show", "sea")).out
+    assert (await mediamill("videos", "show", "sea", "--json")).json["priority"] == "low"
+    assert "1 video at high priority: sea" in (await mediamill("videos", "priority", "high", "sea")).out
+    assert (await mediamill("videos", "show", "sea", "--json")).json["priority"] == "high"
     await play_worker(ground, sea, ("720p",), audio=False, salt="new")
     said = await mediamill("videos", "retranscode", "sea", "-q", "8k")
     assert "there are 2160p, 1440p" in said.err

@@ -59,12 +59,14 @@ def film(tmp_path: Path) -> Path:
 
 @pytest.mark.spec("V1")
 async def test_a_file_is_uploaded_with_what_is_said_of_it(served: Served, call: Call, film: Path) -> None:
-    said = await call(film, "--title", "Sea", "--description", "waves", "--category", "trips")
+    said = await call(
+        film, "--title", "Sea", "--description", "waves", "--category", "trips", "--priority", "high"
+    )
     video_id = await served.one("select id::text from videos")
     assert (said.code, said.err) == (0, "")
     assert said.out == f"My film.mp4 is uploaded (3.1 MB): video {video_id}\n"
     assert await served.one("select title || description || category from videos") == "Seawavestrips"
-    assert await served.one("select count(*) from jobs") == 1
+    assert await served.one("select array_agg(priority) from jobs") == [0]
 
 
 @pytest.mark.spec("V1")

@@ -92,12 +92,13 @@ async def test_waiting_ends_when_the_video_failed_or_time_is_up(client: Either, 
     assert (refused.value.code, refused.value.status) == ("nothing_to_retry", 409)
 
 
-@pytest.mark.spec("V10", "V14")
+@pytest.mark.spec("V10", "V14", "V17")
 async def test_qualities_are_made_anew(client: Either, ground: Ground) -> None:
     video_id = await ground.ready("Sea", qualities=("720p", "360p"))
     await play_captions(ground, ["Hello."])
     video = await client("retranscode_video", "sea", ["720p"], transcript=True)
     assert video["retranscode"] == {"qualities": ["720p"], "transcript": True}
+    assert (await client("set_video_priority", "sea", "high"))["priority"] == "high"
     await play_worker(ground, video_id, ("720p",), salt="new")
     assert (await client("wait_ready", "sea"))["output"] != video["output"]
     assert (await client("retranscode_video", "sea"))["retranscode"]["qualities"] is None

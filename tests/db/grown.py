@@ -41,6 +41,7 @@ from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.cache import Cache
 from mediamill.storage.objects import BucketPlace, Objects
 from mediamill.videos.look import list_videos, show_transcript, show_video
+from mediamill.videos.playback import find_file
 from mediamill.videos.trash import restore_video
 from mediamill.videos.upload_store import queries as uploads
 from tests.conftest import run_sql
@@ -135,6 +136,7 @@ async def _videos(connection: Connection) -> None:
     assert [video["slug"] for video in await list_videos(connection, words="lift off")] == ["old-film"]
     film = await show_video(connection, "old-film")
     assert (film["state"], film["qualities"][0]["quality"]) == ("ready", "360p")
+    assert (await find_file(connection, UUID(FILM), 77, "master.m3u8")).bytes == 10
     assert (await show_transcript(connection, UUID(FILM)))["captions"] == "WEBVTT"
     trashed = await list_videos(connection, trash=True)
     assert [video["slug"] for video in trashed] == ["old-trash"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,24 +10,12 @@ import pytest
 from mediamill.api import event_hub
 from mediamill.api.event_hub import Client, EventHub
 from mediamill.db.connection import Database
-from mediamill.dispatch.choose import Dispatch
 from tests.api.serving import serve
 from tests.conftest import wait_until
 from tests.dispatch.redis_server import RedisServer, redis_server
-from tests.dispatch.working import until_flowing
+from tests.dispatch.working import running, until_flowing
 
 __all__ = ["redis_server"]
-
-
-@asynccontextmanager
-async def running(database: Database, mode: str, url: str) -> AsyncIterator[Dispatch]:
-    """As in a server."""
-    dispatch = Dispatch(mode, url)
-    task = asyncio.create_task(dispatch.run(database))
-    yield dispatch
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await dispatch.close()
 
 
 async def tell(database: Database, subject: str) -> int:

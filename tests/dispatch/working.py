@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from mediamill.db.connection import Database
 from mediamill.dispatch.choose import Dispatch
 from mediamill.worker.home import WorkerPlan
 from mediamill.worker.local_home import LocalHome
@@ -40,6 +41,17 @@ async def woken_by(
         worker.stop()
         await asyncio.gather(task, return_exceptions=True)
         await dispatch.close()
+
+
+@asynccontextmanager
+async def running(database: Database, mode: str, url: str) -> AsyncIterator[Dispatch]:
+    """As in a server."""
+    dispatch = Dispatch(mode, url)
+    task = asyncio.create_task(dispatch.run(database))
+    yield dispatch
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await dispatch.close()
 
 
 async def until_flowing(*dispatches: Dispatch) -> None:

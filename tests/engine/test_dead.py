@@ -50,6 +50,7 @@ async def test_a_dead_job_is_shown_with_its_whole_record(bench: Bench) -> None:
         shown = await show_job(connection, id_)
         assert (shown["state"], shown["payload"], shown["traceback"]) == ("dead", {"a": [1]}, "the trace")
         assert (shown["error"], shown["worker_name"], shown["subject_id"]) == (f"no {id_}", "a", "s")
+        assert shown["claimed_at"] >= shown["started_at"]
         with pytest.raises(UnknownJobError, match="no job 424242"):
             await show_job(connection, 424242)
         assert [job["state"] for job in (await browse_jobs(connection)).jobs] == ["dead"]

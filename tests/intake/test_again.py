@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from mediamill.intake.again import delete_file, reprocess_project
+from mediamill.engine.model import Priority
+from mediamill.engine.priority import NotWaitingError
+from mediamill.intake.again import delete_file, reprocess_project, set_file_priority
 from mediamill.intake.fields import set_fields
 from mediamill.intake.look import list_files
 from mediamill.intake.model import BadListError, Field, UnknownFileError
@@ -42,6 +44,24 @@ async def test_one_that_is_being_analysed_is_left_alone_even_if_forced(ground: G
             assert (await ground.again(file["id"], force=force))["done"] is False
         await ground.claim()
     assert await ground.one("select count(*) from analyses") == 1
+
+
+@pytest.mark.spec("V17")
+async def test_what_is_analysed_again_does_not_delay_a_new_file_unless_somebody_says_so(
+    ground: Ground,
+) -> None:
+    await ground.project()
+    old = [await ground.done(content=content) for content in (b"one", b"two")]
+    await reprocess_project(ground.database, ground.enqueuer, ground.settings, "invoices", force=True)
+    new = await ground.add(content=b"three")
+    async with ground.database.transaction() as connection:
+        await set_file_priority(connection, old[1], Priority.HIGH)
+    assert (await ground.show(old[1]))["priority"] == "high"
+    claimed = [(await ground.claim())[0].id for _ in range(3)]
+    assert claimed == [(await ground.show(one))["job_id"] for one in (old[1], new["id"], old[0])]
+    async with ground.database.transaction() as connection:
+        with pytest.raises(NotWaitingError):
+            await set_file_priority(connection, new["id"], Priority.HIGH)
 
 
 @pytest.mark.spec("P5", "P6")

@@ -25,13 +25,13 @@ FILL = (
         case when n % {VIDEOS // TRASH} = 0 then now() - make_interval(mins => n) end,
         jsonb_build_object('text', 'word' || n)
     from generate_series(1, {VIDEOS}) n""",
-    f"""insert into video_qualities (video_id, quality, state)
-    select {ID}, q, 'completed' from generate_series(1, {VIDEOS}) n, unnest('{{720p,480p,360p}}'::text[]) q""",
-    f"""insert into video_files (video_id, name, bytes, sha256)
-    select '{NEWEST}', '720p-' || lpad(n::text, 5, '0') || '.m4s', 1, sha256('x')
+    f"""insert into video_qualities (video_id, job_id, quality, state)
+    select {ID}, n, q, 'completed' from generate_series(1, {VIDEOS}) n, unnest('{{720p,480p,360p}}'::text[]) q""",
+    f"""insert into video_files (video_id, output, name, bytes, sha256)
+    select '{NEWEST}', {VIDEOS}, '720p-' || lpad(n::text, 5, '0') || '.m4s', 1, sha256('x')
     from generate_series(1, {SEGMENTS}) n""",
-    f"""insert into video_files (video_id, name, bytes, sha256)
-    select {ID}, 'master.m3u8', 1, sha256('x') from generate_series(1, {VIDEOS}) n""",
+    f"""insert into video_files (video_id, output, name, bytes, sha256)
+    select {ID}, n, 'master.m3u8', 1, sha256('x') from generate_series(1, {VIDEOS}) n""",
     f"""insert into jobs (kind, pool, owner, subject_id, state, payload, max_attempts, priority)
     select 'video.transcode', 'transcode', 'video:' || n, {ID}::text, 'queued', '{{}}', 3, 1
     from generate_series(1, {WAITING}) n""",
@@ -49,7 +49,14 @@ FILL = (
 PAGE = {"state": None, "category": None, "words": None, "trash": False, "before": None, "amount": 50}
 ONE = {"video_id": MIDDLE}
 UPLOAD = {"id": NEWEST, "name": "a", "bytes": 1, "metadata": "{}", "keep_seconds": 60.0}
-PROGRESS = {"state": "in_progress", "segments_total": 9, "segments_done": 1, "percent": 11.0, "error": None}
+PROGRESS = {
+    "job_id": 7,
+    "state": "in_progress",
+    "segments_total": 9,
+    "segments_done": 1,
+    "percent": 11.0,
+    "error": None,
+}
 CASES = [
     Case(queries.list_videos, PAGE, 51),
     Case(queries.list_videos, PAGE | {"before": MIDDLE}, 52, "far back"),
@@ -63,10 +70,10 @@ CASES = [
     Case(queries.show_video, {"id": UUID(int=77)}, 3, "that waits"),
     Case(queries.list_qualities, {"ids": [UUID(int=n) for n in range(1, 51)]}, 150),
     Case(queries.lock_video, {"id": MIDDLE}, 1),
-    Case(queries.find_file, {"video_id": NEWEST, "name": "720p-00077.m4s"}, 2),
-    Case(queries.output_of, {"id": MIDDLE}, 1),
-    Case(queries.note_quality, ONE | PROGRESS | {"quality": "720p"}, 1),
-    Case(queries.note_quality, ONE | PROGRESS | {"quality": "2160p"}, 1, "that is new"),
+    Case(queries.find_file, {"video_id": NEWEST, "output": VIDEOS, "name": "720p-00077.m4s"}, 2),
+    Case(queries.note_quality, ONE | PROGRESS | {"quality": "720p"}, 2),
+    Case(queries.note_quality, ONE | PROGRESS | {"quality": "2160p"}, 2, "that is new"),
+    Case(queries.adopt_qualities, ONE | {"job_id": 7, "output": VIDEOS // 2, "qualities": ["720p"]}, 3),
     Case(queries.open_jobs, {"video_id": str(UUID(int=77))}, 1),
     Case(queries.dead_jobs, {"video_id": str(UUID(int=77))}, 0),
     Case(queries.old_trash, {"keep_days": 30, "batch": 100}, TRASH),
@@ -75,7 +82,11 @@ CASES = [
     Case(queries.known_videos, {"ids": [UUID(int=n) for n in range(1, 101)]}, 100),
     Case(
         queries.unshown_outputs,
-        {"video_ids": [UUID(int=n) for n in range(1, 101)], "outputs": list(range(1, 101))},
+        {
+            "video_ids": [UUID(int=n) for n in range(1, 101)],
+            "outputs": list(range(1, 101)),
+            "watched_seconds": 1.0,
+        },
         100,
     ),
 ]

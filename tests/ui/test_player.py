@@ -230,27 +230,33 @@ async def test_a_page_that_is_open_follows_its_video_until_it_plays(
         assert (await show_video(connection, video_id))["state"] == "ready"
 
 
-@pytest.mark.spec("V10")
+@pytest.mark.spec("V10", "V17")
 async def test_a_new_version_is_asked_for_on_the_page_and_taken_up_without_a_reload(
     served: Served, ground: Ground, browser: Browser
 ) -> None:
     video_id = await show_film(ground)
     page = await open_video(browser, f"{served.url}/videos/{video_id}")
     await page.evaluate("window.stayed = true")
-    await page.get_by_text("Make it again …").click()
+    await page.get_by_text("Re-encode …").click()
     await page.get_by_role("checkbox", name="360p").check()
     async with page.expect_navigation():
-        await page.get_by_role("button", name="Make it again").click()
-    await expect(page.locator("#video-state")).to_contain_text("The present one plays until a worker begins")
+        await page.get_by_role("button", name="Re-encode").click()
+    await expect(page.locator("#video-state")).to_contain_text(
+        "The present version plays until the new one is ready"
+    )
     payload = await ground.one(
         "select payload -> 'retranscode' ->> 'qualities' from jobs where kind = 'video.transcode'"
     )
     assert payload == '["360p"]'
+    await expect(page.get_by_role("button", name="Low")).to_have_attribute("aria-pressed", "true")
+    async with page.expect_navigation():
+        await page.get_by_role("button", name="High").click()
+    await expect(page.get_by_role("button", name="High")).to_have_attribute("aria-pressed", "true")
     await until(page, "document.getElementById('film').readyState >= 2")
     await page.evaluate("window.stayed = true")
     await page.keyboard.press("5")
     (job,) = await ground.claim()
-    await expect(page.locator("#video-state")).to_contain_text("being made anew", timeout=LIMIT)
+    await expect(page.locator("#video-state")).to_contain_text("Being re-encoded", timeout=LIMIT)
     await keep_stream(ground, job, film().files, ["720p", "480p"])
     await ground.finish(job, film().result)
     await until(page, f"player.dataset.output === '{job.id}'")

@@ -295,7 +295,7 @@ async def test_news_of_another_value_does_not_take_away_what_is_wrong_with_this_
     await expect(page.locator("#proposals").get_by_role("alert")).to_have_count(0)
 
 
-@pytest.mark.spec("P4", "P6")
+@pytest.mark.spec("P4", "P6", "V17")
 async def test_the_page_follows_the_analysis_and_what_others_decide(
     served: Served, ground: Ground, browser: Browser
 ) -> None:
@@ -303,6 +303,8 @@ async def test_the_page_follows_the_analysis_and_what_others_decide(
     file = await ground.add(content=b"later", name="later.pdf")
     page = await browser.new_page()
     await open_file(page, served, file["id"])
+    await follow(page.get_by_role("button", name="High"))
+    await expect(page.get_by_role("button", name="High")).to_have_attribute("aria-pressed", "true")
     await page.evaluate("window.stayed = true")
     await expect(page.locator("#file-state")).to_contain_text("Waits to be analysed")
     (job,) = await ground.claim()

@@ -11,16 +11,18 @@ from uuid import UUID
 
 import pytest
 
+from mediamill.engine.model import Priority
+from mediamill.engine.priority import NotWaitingError
 from mediamill.engine.settle import Fate, hand_back
 from mediamill.errors import ConflictError, InvalidError
 from mediamill.media.hls import MASTER, read_master
 from mediamill.processors.transcode.request import Request
 from mediamill.staging.kept import kept_folder
 from mediamill.videos.again import retranscode_video, retry_video
-from mediamill.videos.edit import edit_video
+from mediamill.videos.edit import edit_video, set_video_priority
 from mediamill.videos.look import list_videos, show_video
 from mediamill.videos.model import UnknownVideoError, VideoBusyError, make_slug, output_folder, video_folder
-from mediamill.videos.playback import NoSuchFileError, find_file, master_text
+from mediamill.videos.playback import find_file
 from mediamill.videos.trash import delete_video, empty_trash, erase_video, restore_video
 from tests.conftest import wait_until
 from tests.videos.played import Ground, keep_stream, play_captions, play_worker, result_of, stream_of
@@ -55,13 +57,21 @@ async def retry(ground: Ground, video_id: UUID) -> list[str]:
 
 
 async def playable(ground: Ground, video_id: UUID) -> list[str]:
-    """The qualities that a player is offered; none if there is no stream."""
+    """The qualities that a player is offered, each with all its segments in place."""
     output = await ground.one("select output from videos where id = $1", video_id)
-    try:
-        text = await master_text(ground.database, ground.data, video_id, output)
-    except NoSuchFileError:
-        return []
-    return [variant.playlist.removesuffix(".m3u8") for variant in read_master(text).variants]
+    qualities = []
+    async with ground.database.connection() as connection:
+        master = await find_file(connection, video_id, output, MASTER)
+        for variant in read_master((ground.data / master.stored).read_text()).variants:
+            quality = variant.playlist.removesuffix(".m3u8")
+            segment = await find_file(connection, video_id, output, f"{quality}-00000.m4s")
+            assert (ground.data / segment.stored).stat().st_size == segment.bytes
+            qualities.append(quality)
+    return qualities
+
+
+async def captions(ground: Ground) -> str:
+    return str(await ground.one("select captions from videos"))
 
 
 @pytest.mark.spec("V1", "V2", "E1", "E6")
@@ -271,50 +281,150 @@ async def test_a_retranscode_that_nobody_claims_changes_nothing(ground: Ground) 
 
 
 @pytest.mark.spec("V10", "V7")
-async def test_a_claimed_retranscode_takes_the_named_qualities_with_their_rows_and_leaves_the_others(
-    ground: Ground,
-) -> None:
+async def test_a_retranscode_leaves_what_plays_until_the_new_stream_is_whole(ground: Ground) -> None:
     video_id = await ground.ready(qualities=("720p", "360p"))
     await play_captions(ground, ["Hello."])
     first = (await show(ground, video_id))["output"]
     await again(ground, video_id, ["720p"], transcript=True)
     (job,) = await ground.claim()
+    await ground.report(job, parts={"720p": {"state": "in_progress", "percent": 50}})
     shown = await show(ground, video_id)
-    assert (shown["state"], shown["captions_state"]) == ("processing", "none")
-    assert [row["quality"] for row in shown["qualities"]] == ["360p"]
-    assert await playable(ground, video_id) == ["360p"]
-    async with ground.database.connection() as connection:
-        with pytest.raises(NoSuchFileError):
-            await find_file(connection, video_id, first, "720p-00000.m4s")
-        found = await find_file(connection, video_id, first, "360p-00000.m4s")
-    assert (ground.data / found.stored).is_file()
+    assert (shown["state"], shown["output"], shown["captions_state"]) == ("processing", first, "ready")
+    assert {row["quality"]: row["state"] for row in shown["qualities"]} == {
+        "720p": "completed",
+        "360p": "completed",
+    }
+    assert {row["quality"]: row["percent"] for row in shown["next_qualities"]} == {"720p": 50, "360p": 100}
+    assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
     kept = await ground.kept(job)
     assert "360p-00000.m4s" in kept
     assert "audio.m3u8" in kept
     assert not [name for name in kept if name.startswith("720p") or name == MASTER]
     await keep_stream(ground, job, stream_of(("720p", "360p"), salt="second"), ["360p", "audio"])
+    assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
     await ground.finish(job, result_of(("720p", "360p")))
     shown = await show(ground, video_id)
-    assert (shown["state"], shown["output"]) == ("ready", job.id)
+    assert (shown["state"], shown["output"], shown["next_qualities"]) == ("ready", job.id, [])
     assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
-    old = ground.data / output_folder(video_id, first)
-    await until_gone(old)
     assert "second" in ((ground.data / output_folder(video_id, job.id)) / "720p-00000.m4s").read_text()
     assert "second" not in ((ground.data / output_folder(video_id, job.id)) / "360p-00000.m4s").read_text()
-    assert shown["captions_state"] == "pending"
+    assert "Hello." in await captions(ground)
+    await play_captions(ground, ["Goodbye."])
+    assert "Goodbye." in await captions(ground)
 
 
-@pytest.mark.spec("V10")
-async def test_a_retranscode_of_everything_that_is_tried_twice_works(ground: Ground) -> None:
+@pytest.mark.spec("V10", "V2")
+async def test_a_retranscode_that_fails_leaves_what_plays_and_can_be_tried_again(ground: Ground) -> None:
+    video_id = await ground.ready(qualities=("720p", "360p"))
+    first = (await show(ground, video_id))["output"]
+    await again(ground, video_id, None)
+    (job,) = await ground.claim()
+    await ground.keep(job, "720p-init.mp4", b"half of it")
+    await ground.fail(job, "the disk is full", permanent=True)
+    shown = await show(ground, video_id)
+    assert (shown["state"], shown["output"], shown["error"]) == ("ready", first, "the disk is full")
+    assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
+    await until_gone(ground.data / kept_folder(job.id))
+    assert await retry(ground, video_id) == ["video.transcode"]
+    await play_worker(ground, video_id, ("720p", "360p"), salt="second", worker="b")
+    shown = await show(ground, video_id)
+    assert (shown["state"], shown["output"], shown["error"]) == ("ready", job.id, None)
+    assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
+
+
+@pytest.mark.spec("V10", "V6")
+async def test_a_retranscode_of_everything_is_resumed_by_another_worker(ground: Ground) -> None:
     video_id = await ground.ready(qualities=("360p",))
     await again(ground, video_id, None)
     (job,) = await ground.claim()
-    assert await playable(ground, video_id) == []
-    [old] = (ground.data / video_folder(video_id)).glob("[0-9]*")
+    await ground.keep(job, *next((name, *files) for name, files in stream_of(salt="second").items()))
     await hand_back(ground.database, ground.engine, job.worker_id, [job])
-    await play_worker(ground, video_id, ("360p",), salt="second", worker="b")
+    assert await state(ground, video_id) == "ready"
     assert await playable(ground, video_id) == ["360p"]
-    await until_gone(old)
+    (second,) = await ground.claim("another")
+    assert len(await ground.kept(second)) == 1
+    await keep_stream(ground, second, stream_of(salt="second"))
+    await ground.finish(second, result_of())
+    assert (await show(ground, video_id))["output"] == second.id
+    assert await playable(ground, video_id) == ["360p"]
+
+
+@pytest.mark.spec("V10", "V5")
+@pytest.mark.parametrize("lost", ["720p", "sound"])
+async def test_a_retranscode_that_lost_a_part_of_what_plays_is_not_shown(ground: Ground, lost: str) -> None:
+    video_id = await ground.ready(qualities=("720p", "360p"))
+    await again(ground, video_id, None)
+    (job,) = await ground.claim()
+    made = ("360p",) if lost == "720p" else ("720p", "360p")
+    failed = {"720p": "no more memory"} if lost == "720p" else {}
+    await keep_stream(ground, job, stream_of(made, audio=lost != "sound"))
+    settled = await ground.finish(job, result_of(made, audio=lost != "sound", failed=failed))
+    assert lost in settled.failed[job.id].error
+    assert sorted(await playable(ground, video_id)) == ["360p", "720p"]
+
+
+@pytest.mark.spec("V10", "V13")
+async def test_captions_that_cannot_be_made_anew_stay_as_they_are(ground: Ground) -> None:
+    video_id = await ground.ready()
+    await play_captions(ground, ["Hello."])
+    await again(ground, video_id, None, transcript=True)
+    await play_worker(ground, video_id, salt="second")
+    (job,) = await ground.claim(pool="captions")
+    await ground.fail(job, "no model", permanent=True)
+    shown = await show(ground, video_id)
+    assert (shown["captions_state"], shown["captions_error"]) == ("ready", "no model")
+    assert "Hello." in await captions(ground)
+    assert await retry(ground, video_id) == ["video.transcribe"]
+    await play_captions(ground, ["Goodbye."])
+    shown = await show(ground, video_id)
+    assert (shown["captions_state"], shown["captions_error"]) == ("ready", None)
+    assert "Goodbye." in await captions(ground)
+
+
+@pytest.mark.spec("V5", "V9")
+async def test_which_worker_made_which_quality_is_kept_with_the_video(ground: Ground) -> None:
+    video_id = await ground.add()
+    (job,) = await ground.claim("cellar")
+    done, doing = {"state": "completed", "percent": 100}, {"state": "in_progress", "percent": 40}
+    await ground.report(job, parts={"360p": done, "720p": doing})
+    await hand_back(ground.database, ground.engine, job.worker_id, [job])
+    (job,) = await ground.claim("attic")
+    await ground.report(job, parts={"360p": done, "720p": doing})
+    await keep_stream(ground, job, stream_of(("720p", "360p")))
+    await ground.finish(job, result_of(("720p", "360p")))
+    assert await makers(ground, video_id) == {"720p": "attic", "360p": "cellar"}
+    await again(ground, video_id, ["720p"])
+    await play_worker(ground, video_id, ("720p",), worker="shed")
+    await ground.run("delete from finished_jobs")
+    assert await makers(ground, video_id) == {"720p": "shed", "360p": "cellar"}
+
+
+async def makers(ground: Ground, video_id: UUID) -> dict[str, str]:
+    return {row["quality"]: row["worker_name"] for row in (await show(ground, video_id))["qualities"]}
+
+
+@pytest.mark.spec("V17")
+async def test_what_is_made_again_does_not_delay_a_new_video_unless_somebody_says_so(ground: Ground) -> None:
+    ready = [await ground.ready(f"Old {number}") for number in range(3)]
+    await ground.run("delete from jobs")
+    for video_id in ready:
+        await again(ground, video_id, None, transcript=True)
+    new = await ground.add("New")
+    await set_priority(ground, ready[2], Priority.HIGH)
+    jobs = [(await ground.claim())[0] for _ in range(4)]
+    assert [job.subject_id for job in jobs] == [str(one) for one in (ready[2], new, ready[0], ready[1])]
+    with pytest.raises(NotWaitingError):
+        await set_priority(ground, new, Priority.HIGH)
+    for job in reversed(jobs[:3]):
+        await keep_stream(ground, job, stream_of())
+        await ground.finish(job, result_of())
+    heard = [(await ground.claim(pool="captions"))[0].subject_id for _ in range(3)]
+    assert heard == [str(one) for one in (ready[2], new, ready[0])], "captions follow their video"
+
+
+async def set_priority(ground: Ground, video_id: UUID, priority: Priority) -> None:
+    async with ground.database.transaction() as connection:
+        await set_video_priority(connection, video_id, priority)
 
 
 @pytest.mark.spec("V10")

@@ -19,6 +19,7 @@ from mediamill.videos.again import retranscode_video
 from mediamill.videos.jobs import complete
 from mediamill.videos.look import list_videos
 from mediamill.videos.model import output_folder, video_folder
+from mediamill.videos.playback import NoSuchFileError, find_file
 from mediamill.videos.sweep import sweep_folders, sweep_videos
 from mediamill.videos.trash import delete_video, empty_trash, erase_video
 from tests.conftest import wait_until
@@ -71,22 +72,28 @@ async def test_what_is_shown_and_what_is_being_made_stays(ground: Ground) -> Non
     assert is_whole(ground, shown, job)
 
 
-@pytest.mark.spec("V6", "V10")
-async def test_killed_before_the_old_stream_was_deleted(ground: Ground) -> None:
+@pytest.mark.spec("V6", "V10", "V12")
+async def test_the_stream_before_plays_on_for_those_who_watch_it_and_then_goes(ground: Ground) -> None:
     video_id = await ground.add()
     old = await play_worker(ground, video_id)
-    copy = ground.data / "copy"
-    shutil.copytree((ground.data / output_folder(video_id, old.id)), copy)
     await retranscode(ground, video_id, "360p")
     new = await play_worker(ground, video_id, salt="new")
-
-    async def gone() -> bool:
-        return not (ground.data / output_folder(video_id, old.id)).exists()
-
-    await wait_until(gone)
-    copy.rename(ground.data / output_folder(video_id, old.id))
+    assert await sweep(ground) == 0
+    async with ground.database.connection() as connection:
+        found = await find_file(connection, video_id, old.id, "360p-00000.m4s")
+    assert b"new" not in (ground.data / found.stored).read_bytes()
+    folder = ground.data / output_folder(video_id, old.id)
+    shutil.copytree(folder, ground.data / "copy")
+    await ground.run("update videos set ready_at = ready_at - interval '61 minutes'")
     assert await sweep(ground) == 1
-    assert await gone()
+    assert not folder.exists()
+    async with ground.database.connection() as connection:
+        with pytest.raises(NoSuchFileError):
+            await find_file(connection, video_id, old.id, "360p-00000.m4s")
+    (ground.data / "copy").rename(folder)  # killed after the rows were deleted, before the folder was
+    await ground.run("update videos set ready_at = now()")
+    assert await sweep(ground) == 1
+    assert not folder.exists()
     assert is_whole(ground, video_id, new)
     assert (ground.data / video_folder(video_id)).joinpath("source").exists()
 

@@ -99,6 +99,10 @@ CODES: dict[tuple[str, str], dict[str, str]] = {
         "404": "`unknown_video`.",
         "409": "`video_busy`: it is not ready, in the trash, or waits for a retranscode already.",
     },
+    ("/api/videos/{who}/priority", "post"): {
+        "404": "`unknown_video`.",
+        "409": "`not_waiting`: none of its jobs waits.",
+    },
     ("/api/videos/{who}/transcript", "get"): {"404": "`unknown_video`."},
     ("/api/videos/{who}/captions.vtt", "get"): {"404": "`unknown_video` or `no_captions`."},
     ("/api/videos/{video_id}/files/{output}/{name}", "get"): {"404": "`unknown_file`."},
@@ -118,6 +122,10 @@ CODES: dict[tuple[str, str], dict[str, str]] = {
         "507": "`storage_full`: it would not fit on the disk.",
     },
     ("/api/files/{file_id}", "get"): {"404": "`unknown_file`."},
+    ("/api/files/{file_id}/priority", "post"): {
+        "404": "`unknown_file`.",
+        "409": "`not_waiting`: it does not wait.",
+    },
     ("/api/files/{file_id}/pages/{number}", "get"): {
         "404": "`unknown_file`; `no_such_page`: it was not rendered."
     },

@@ -24,7 +24,9 @@ from mediamill.api.project_shapes import (
 )
 from mediamill.api.projects import Slug
 from mediamill.api.video_files import attachment
+from mediamill.api.video_shapes import PriorityIn, PriorityName
 from mediamill.db.connection import LOST
+from mediamill.engine.priority import read_priority
 from mediamill.errors import MediamillError
 from mediamill.intake import again, look
 from mediamill.intake.add import take_in
@@ -63,7 +65,12 @@ BODY = {"required": True, "content": {OTHER: {"schema": {"type": "string", "form
     openapi_extra={"requestBody": BODY},
 )
 async def add_file(
-    request: Request, deps: Wired, slug: Slug, name: FileName, category: FileCategory = ""
+    request: Request,
+    deps: Wired,
+    slug: Slug,
+    name: FileName,
+    category: FileCategory = "",
+    priority: PriorityName = "normal",
 ) -> Response:
     """A file: its bytes are the body. One with the content of another takes over what that one gave."""
     body = RequestBody(request)
@@ -78,6 +85,7 @@ async def add_file(
             body.chunks(),
             announced_bytes=int(length) if length.isdecimal() else None,
             category=category,
+            priority=read_priority(priority),
         )
         answer = FileOut.model_validate(file)
     except ClientDisconnect:
@@ -138,6 +146,14 @@ async def read_on_file(deps: Wired, file_id: Id) -> dict[str, Any]:
     """Read the pages that were left out (see `unread`). Pages that were read are not read again."""
     async with deps.database.transaction() as connection:
         return await read_on(connection, deps.enqueuer, deps.settings, file_id)
+
+
+@router.post("/api/files/{file_id}/priority", response_model=FileOut)
+async def set_priority(deps: Wired, file_id: Id, wish: PriorityIn) -> dict[str, Any]:
+    """How soon it is analysed: high, normal or low, as long as it waits."""
+    async with deps.database.transaction() as connection:
+        await again.set_file_priority(connection, file_id, read_priority(wish.priority))
+        return await look.show_file(connection, deps.settings, file_id)
 
 
 @router.head("/api/files/{file_id}/source", include_in_schema=False)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mediamill.api.library_shapes import PATH_CHARACTERS
+from mediamill.api.video_shapes import PriorityName
 from mediamill.intake.categories import PATTERN_CHARACTERS
 from mediamill.intake.model import (
     CATEGORY_CHARACTERS,
@@ -232,6 +233,7 @@ class PageOut(BaseModel):
 class FileOut(ListedFile):
     """A file with all there is to know of it."""
 
+    priority: PriorityName | None = Field(description="How soon its job is claimed.")
     text: str | None
     pages: list[PageOut]
     models: list[str]

@@ -15,7 +15,7 @@ from mediamill.videos.upload import Upload
 VERSION = "1.0.0"
 EXTENSIONS = "creation,creation-with-upload,expiration,termination,checksum"
 CONTENT_TYPE = "application/offset+octet-stream"
-METADATA = ("filename", "filetype", "title", "description", "category", "fingerprint")
+METADATA = ("filename", "filetype", "title", "description", "category", "priority", "fingerprint")
 DIGEST_BYTES = {"sha256": 32, "sha1": 20}
 LONGEST_NUMBER = 18  # digits
 

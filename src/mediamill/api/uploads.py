@@ -65,7 +65,8 @@ OFFSET = _header("Upload-Offset", "Where the chunk begins: where the upload ends
 LENGTH = _header("Upload-Length", "Bytes of the whole file. It must be known.", **NUMBER)
 METADATA = _header(
     "Upload-Metadata",
-    "Pairs of a key and base64, separated by commas: filename, title, description, category, and fingerprint: "
+    "Pairs of a key and base64, separated by commas: filename, title, description, category, priority (high, normal, "
+    "low), and fingerprint: "
     "an unfinished upload with the same fingerprint and length is gone on with, and of a finished one the video is "
     "told (Video-Id), until DELETE says that this was heard, the video is in the trash, or MEDIAMILL_UPLOAD_KEEP_HOURS "
     "have passed. Without it, each is a new one.",

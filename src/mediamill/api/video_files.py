@@ -12,10 +12,9 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from mediamill.api.deps import Wired
-from mediamill.api.file_answer import OTHER, answer_file, answer_text, sent_in_ranges
-from mediamill.media.hls import MASTER
+from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.storage.choose import storage_of
-from mediamill.videos.playback import NoSuchFileError, find_file, find_source, master_text
+from mediamill.videos.playback import NoSuchFileError, find_file, find_source
 
 router = APIRouter(prefix="/api/videos/{video_id}", tags=["video files"])
 
@@ -44,9 +43,6 @@ Name = Annotated[str, Path(max_length=100, description="`master.m3u8` first; pla
 async def send_file(request: Request, deps: Wired, video_id: UUID, output: Output, name: Name) -> Response:
     """A file of the stream. With another stream `output` is another number, so segments never change."""
     storage = storage_of(deps.settings)
-    if name == MASTER:
-        text = await master_text(deps.database, storage, video_id, output)
-        return answer_text(request, text, TYPES["m3u8"])
     async with deps.database.connection() as connection:
         found = await find_file(connection, video_id, output, name)
     file = await storage.open(deps.database, found.stored)

@@ -17,6 +17,7 @@ from mediamill.videos.model import (
 
 VideoState = Literal["pending", "processing", "ready", "failed"]
 CaptionsState = Literal["none", "pending", "ready", "silent", "failed"]
+PriorityName = Literal["high", "normal", "low"]
 Quality = Literal["2160p", "1440p", "1080p", "720p", "480p", "360p"]
 
 
@@ -36,6 +37,8 @@ class QualityOut(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     error: str | None
+    worker_id: int | None = Field(description="Which worker made it. Kept for good.")
+    worker_name: str | None
 
 
 class ListedVideo(BaseModel):
@@ -59,10 +62,14 @@ class ListedVideo(BaseModel):
     deleted_at: datetime | None = Field(description="Since when it is in the trash.")
     job_id: int | None = Field(description="The job that makes its stream, as long as it is not at its end.")
     job_state: str | None
+    priority: PriorityName | None = Field(description="How soon that job is claimed.")
     step: str | None
     percent: float | None
     worker_name: str | None
     qualities: list[QualityOut]
+    next_qualities: list[QualityOut] = Field(
+        description="How far a retranscode is; `qualities` are those of the stream that plays meanwhile."
+    )
 
 
 class Retranscode(BaseModel):
@@ -150,6 +157,17 @@ class RetranscodeIn(BaseModel):
         default=None, description="Unset or empty: all that the source allows."
     )
     transcript: bool = Field(default=False, description="The captions, too.")
+    priority: PriorityName = Field(
+        default="low", description="`low` leaves the workers to videos that cannot be played yet."
+    )
+
+
+class PriorityIn(BaseModel):
+    """How soon the jobs that wait are claimed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    priority: PriorityName
 
 
 class RetriedVideoOut(VideoOut):

@@ -14,6 +14,7 @@ from mediamill.api.file_answer import answer_text, sent_as
 from mediamill.api.video_shapes import (
     CategoriesOut,
     FactsIn,
+    PriorityIn,
     RetranscodeIn,
     RetriedVideoOut,
     TranscriptOut,
@@ -22,6 +23,7 @@ from mediamill.api.video_shapes import (
     VideoState,
 )
 from mediamill.db.connection import Connection
+from mediamill.engine.priority import read_priority
 from mediamill.errors import NotFoundError
 from mediamill.storage.choose import storage_of
 from mediamill.videos import again, edit, look, trash
@@ -137,7 +139,7 @@ async def retry_video(deps: Wired, who: Who) -> dict[str, Any]:
 
 @router.post("/api/videos/{who}/retranscode", status_code=202, response_model=VideoOut)
 async def retranscode_video(deps: Wired, who: Who, wish: RetranscodeIn | None = None) -> dict[str, Any]:
-    """Make qualities anew, or all of them. What is there plays on until a worker begins."""
+    """Make qualities anew, or all of them. What is there plays until they are ready, and stays if they fail."""
     wish = wish or RetranscodeIn()
     async with deps.database.transaction() as connection:
         video_id = await look.find_video(connection, who)
@@ -148,7 +150,17 @@ async def retranscode_video(deps: Wired, who: Who, wish: RetranscodeIn | None = 
             video_id,
             list(wish.qualities or ()) or None,
             transcript=wish.transcript,
+            priority=read_priority(wish.priority),
         )
+        return await look.show_video(connection, video_id)
+
+
+@router.post("/api/videos/{who}/priority", response_model=VideoOut)
+async def set_priority(deps: Wired, who: Who, wish: PriorityIn) -> dict[str, Any]:
+    """How soon its jobs are claimed: high, normal or low, as long as they wait."""
+    async with deps.database.transaction() as connection:
+        video_id = await look.find_video(connection, who)
+        await edit.set_video_priority(connection, video_id, read_priority(wish.priority))
         return await look.show_video(connection, video_id)
 
 

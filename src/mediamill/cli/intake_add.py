@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.options import Json, examples
+from mediamill.cli.options import Json, PriorityName, examples
 from mediamill.cli.session import run
 from mediamill.cli.terminal import console, one_line, plural, print_json, say, warn
 from mediamill.errors import InvalidError, MediamillError
@@ -36,6 +36,7 @@ def add_files(
         ),
     ],
     category: Annotated[str, typer.Option(help="What they are, if you know.")] = "",
+    priority: Annotated[PriorityName, typer.Option(help="How soon they are analysed.")] = PriorityName.NORMAL,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until each is analysed.")] = False,
     json: Json = False,
 ) -> None:
@@ -49,7 +50,7 @@ def add_files(
     found = list(collect_files(files))
     if not found:
         raise InvalidError("there is no file to add", fix="name files, or folders that hold some")
-    told = run(lambda app: _add_all(app, slug, found, category, wait, json))
+    told = run(lambda app: _add_all(app, slug, found, category, priority, wait, json))
     if json:
         print_json(told)
     else:
@@ -59,7 +60,13 @@ def add_files(
 
 
 async def _add_all(
-    app: App, slug: str, files: Sequence[tuple[Path, Path]], category: str, wait: bool, json: bool
+    app: App,
+    slug: str,
+    files: Sequence[tuple[Path, Path]],
+    category: str,
+    priority: str,
+    wait: bool,
+    json: bool,
 ) -> list[Told]:
     from mediamill.intake.projects import show_project
 
@@ -70,7 +77,7 @@ async def _add_all(
     with _bar("adding", sum(sizes), json, counts_bytes=True) as show:
         for (path, inside), size in zip(files, sizes, strict=True):
             show(0, one_line(path.name, 30))
-            told.append(await _add(app, slug, path, inside, category))
+            told.append(await _add(app, slug, path, inside, category, priority))
             show(size, one_line(path.name, 30))
     if wait:
         await _await_all(app, told, json)
@@ -85,8 +92,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-async def _add(app: App, slug: str, path: Path, inside: Path, category: str) -> Told:
+async def _add(app: App, slug: str, path: Path, inside: Path, category: str, priority: str) -> Told:
     """One file; that it is refused does not keep the others from it."""
+    from mediamill.engine.priority import read_priority
     from mediamill.intake.add import take_file
 
     told: Told = {"file": str(path), "id": None, "state": "refused", "twin_of": None, "error": None}
@@ -99,6 +107,7 @@ async def _add(app: App, slug: str, path: Path, inside: Path, category: str) -> 
             path,
             name=inside.as_posix(),
             category=category,
+            priority=read_priority(priority),
         )
     except OSError as error:
         told["error"] = f"it cannot be read: {error.strerror}"

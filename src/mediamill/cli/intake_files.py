@@ -1,4 +1,4 @@
-"""`mediamill intake files`, `file`, `reprocess` and `remove`: what was brought into a project."""
+"""`mediamill intake files`, `file`, `reprocess`, `priority` and `remove`: what was brought into a project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from mediamill.cli.intake_screen import FILE_COLUMNS, PROPOSAL_COLUMNS, file_fields, file_row, proposal_row
 from mediamill.cli.jobs import raise_all
-from mediamill.cli.options import LARGEST_ID, Json, Yes, confirm, examples
+from mediamill.cli.options import LARGEST_ID, Json, PriorityName, Yes, confirm, examples
 from mediamill.cli.paged import After, Amount, print_pages, read_pages
 from mediamill.cli.session import run
 from mediamill.cli.terminal import clean, plural, print_fields, print_json, print_table, say
@@ -214,6 +214,30 @@ def _tell_reprocessed(told: dict[str, int], json: bool) -> None:
         say("everything is up to date; --force analyses it anyway")
 
 
+def set_priority(
+    priority: Annotated[PriorityName, typer.Argument(help="How soon they are analysed.", show_default=False)],
+    ids: Annotated[
+        list[int],
+        typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of files.", show_default=False),
+    ],
+    json: Json = False,
+) -> None:
+    """Have files that wait analysed sooner or later than others."""
+
+    async def story(app: App) -> None:
+        from mediamill.engine.priority import read_priority
+        from mediamill.intake.again import set_file_priority
+
+        async with app.database.transaction() as connection:
+            for file_id in dict.fromkeys(ids):
+                await set_file_priority(connection, file_id, read_priority(priority))
+
+    run(story)
+    print_json({"files": ids, "priority": priority}) if json else say(
+        f"{plural(len(ids), 'file')} at {priority} priority"
+    )
+
+
 def remove_files(ids: Ids, yes: Yes = False, json: Json = False) -> None:
     """Remove files for good, with what was decided about them."""
     wanted = list(dict.fromkeys(ids or []))
@@ -266,4 +290,5 @@ def add_commands(app: typer.Typer) -> None:
         epilog=examples("mediamill intake category Invoice 12 13", "mediamill intake category - 12"),
     )(categorise_files)
     app.command("read-on", epilog=examples("mediamill intake read-on 12"))(read_on_files)
+    app.command("priority", epilog=examples("mediamill intake priority high 12 13"))(set_priority)
     app.command("remove", epilog=examples("mediamill intake remove 12 13"))(remove_files)

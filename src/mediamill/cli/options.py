@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ JobIds = Annotated[
     list[int] | None,
     typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of jobs.", show_default=False),
 ]
+
+
+class PriorityName(StrEnum):
+    """How soon something is claimed."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
 
 
 def examples(*lines: str) -> str:

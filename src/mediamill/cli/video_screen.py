@@ -70,6 +70,8 @@ def about(video: dict[str, Any]) -> str:
         return " ".join(part for part in (percent, step, f"on {video['worker_name']}") if part)
     if video["state"] == "ready" and video["job_id"] is not None:
         return "plays while a retranscode waits"
+    if video["state"] == "ready" and video["error"]:
+        return f"the retranscode failed: {video['error']}"
     if video["error"] and video["state"] == "pending":
         return f"tried again: {video['error']}"
     return str(video["error"] or "")
@@ -136,9 +138,9 @@ def quality_rows(video: dict[str, Any]) -> list[list[Any]]:
             size(row["bytes"]) if row["bytes"] else "",
             rate(row["bitrate"]),
             row["codecs"],
-            one_line(row["error"] or took(row["started_at"], row["ended_at"]), 60),
+            one_line(row["error"] or _made(row), 60),
         ]
-        for row in video["qualities"]
+        for row in video["next_qualities"] or video["qualities"]
     ]
 
 
@@ -153,6 +155,11 @@ def _segments(row: dict[str, Any]) -> str:
     if row["segments_total"] is None:
         return ""
     return f"{row['segments_done']}/{row['segments_total']}"
+
+
+def _made(row: dict[str, Any]) -> str:
+    by = f"by {row['worker_name']}" if row["worker_name"] and row["state"] == "completed" else ""
+    return " ".join(part for part in (took(row["started_at"], row["ended_at"]), by) if part)
 
 
 def took(started_at: datetime | None, ended_at: datetime | None) -> str:
@@ -175,7 +182,7 @@ def draw_progress(video: dict[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [title]
     if video["job_state"] == "running":
         parts.append(Text.assemble(bar(video["percent"], 40), "  ", _steps(video["step"])))
-    if video["qualities"]:
+    if video["next_qualities"] or video["qualities"]:
         parts.append(make_table(QUALITY_COLUMNS, quality_rows(video)))
     return Group(*parts)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.options import Json, examples
+from mediamill.cli.options import Json, PriorityName, examples
 from mediamill.errors import InvalidError, MediamillError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def upload(
     ] = None,
     description: Annotated[str | None, typer.Option(help="What it is about.", show_default=False)] = None,
     category: Annotated[str | None, typer.Option(help="Category.", show_default=False)] = None,
+    priority: Annotated[PriorityName, typer.Option(help="How soon a worker takes it.")] = PriorityName.NORMAL,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until each is ready to be played.")] = False,
     json: Json = False,
 ) -> None:
@@ -59,7 +60,7 @@ def upload(
         raise InvalidError("one title does not do for several files", fix="upload them one by one")
     checked = [_check(path) for path in files]
     _find_server()
-    said = {"title": title, "description": description, "category": category}
+    said = {"title": title, "description": description, "category": category, "priority": priority.value}
     told = [_bring_in(each, said, wait, json) for each in checked]
     if json:
         print_json(told)

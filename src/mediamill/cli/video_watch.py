@@ -58,14 +58,15 @@ def follow_video(who: str, json: bool) -> None:
     video = run(lambda app: _follow(app, who, json))
     if not json:
         _tell_end(video)
-    raise typer.Exit(0 if video["state"] == "ready" else 1)
+    raise typer.Exit(0 if video["state"] == "ready" and not video["error"] else 1)
 
 
 def _tell_end(video: Video) -> None:
     if video["deleted_at"] is not None:
         say(f"{video['title']} is in the trash: mediamill videos restore {video['slug']}", style="yellow")
-    elif video["state"] == "failed":
-        say(f"{video['title']} failed: {one_line(video['error'], 300)}", style="red")
+    elif video["error"]:
+        what = f"the retranscode of {video['title']}" if video["state"] == "ready" else video["title"]
+        say(f"{what} failed: {one_line(video['error'], 300)}", style="red")
         say(f"  fix: mediamill videos retry {video['slug']}")
     else:
         names = ", ".join(row["quality"] for row in video["qualities"] if row["state"] == "completed")

@@ -10,7 +10,7 @@ import typer
 
 from mediamill.cli import video_files, video_watch
 from mediamill.cli.jobs import raise_all
-from mediamill.cli.options import Json, Yes, confirm, examples
+from mediamill.cli.options import Json, PriorityName, Yes, confirm, examples
 from mediamill.cli.session import run
 from mediamill.cli.terminal import plural, print_fields, print_json, print_table, say, warn
 from mediamill.cli.video_files import Who
@@ -159,18 +159,44 @@ def retranscode_videos(
         typer.Option("--quality", "-q", help="Only this one; can be given several times. Unset: all."),
     ] = None,
     transcript: Annotated[bool, typer.Option("--transcript", help="The captions, too.")] = False,
+    priority: Annotated[
+        PriorityName, typer.Option(help="low: after videos that cannot be played yet.")
+    ] = PriorityName.LOW,
     json: Json = False,
 ) -> None:
-    """Make qualities anew, or all of them. What is there plays on until a worker begins."""
+    """Make qualities anew, or all of them. What is there plays until the new stream is ready."""
 
     async def again(app: App, connection: Connection, video_id: UUID) -> None:
+        from mediamill.engine.priority import read_priority
         from mediamill.videos.again import retranscode_video
 
         await retranscode_video(
-            connection, app.enqueuer, app.settings, video_id, quality or None, transcript=transcript
+            connection,
+            app.enqueuer,
+            app.settings,
+            video_id,
+            quality or None,
+            transcript=transcript,
+            priority=read_priority(priority),
         )
 
     _each(whos, again, "to be made anew", json)
+
+
+def set_priority(
+    priority: Annotated[PriorityName, typer.Argument(help="How soon they are claimed.", show_default=False)],
+    whos: Whos,
+    json: Json = False,
+) -> None:
+    """Have videos that wait claimed sooner or later than others."""
+
+    async def change(_app: App, connection: Connection, video_id: UUID) -> None:
+        from mediamill.engine.priority import read_priority
+        from mediamill.videos.edit import set_video_priority
+
+        await set_video_priority(connection, video_id, read_priority(priority))
+
+    _each(whos, change, f"at {priority} priority", json)
 
 
 def delete_videos(whos: Whos, json: Json = False) -> None:
@@ -272,6 +298,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
             "mediamill videos retranscode my-holiday -q 1080p -q 720p",
         ),
     ),
+    "priority": (set_priority, examples("mediamill videos priority high my-holiday")),
     "transcript": (video_files.show_transcript, video_files.TRANSCRIPT_EXAMPLES),
     "download": (video_files.download, video_files.DOWNLOAD_EXAMPLES),
     "delete": (delete_videos, examples("mediamill videos delete my-holiday old-one")),

@@ -136,13 +136,14 @@ class Client:
         title: str | None = None,
         description: str | None = None,
         category: str | None = None,
+        priority: str | None = None,
         progress: Progress | None = None,
     ) -> UploadedVideo:
         """A video, whole. When the line breaks it goes on from there; called again after a restart, too.
 
         `progress` is told the bytes that are there, and how many there are in all.
         """
-        said = {"title": title, "description": description, "category": category}
+        said = {"title": title, "description": description, "category": category, "priority": priority}
         return self._carry_out(upload_video(self._plans, Path(path), said, progress))
 
     def video(self, video_id: str) -> Video:
@@ -171,10 +172,22 @@ class Client:
         return self._carry_out(videos.change_video(self._plans, video_id, "retry"))
 
     def retranscode_video(
-        self, video_id: str, qualities: Sequence[str] | None = None, *, transcript: bool = False
+        self,
+        video_id: str,
+        qualities: Sequence[str] | None = None,
+        *,
+        transcript: bool = False,
+        priority: str = "low",
     ) -> Video:
-        """Make qualities anew, or all of them; what is there plays on until a worker begins."""
-        return self._carry_out(videos.retranscode_video(self._plans, video_id, qualities, transcript))
+        """Make qualities anew, or all of them; what is there plays until the new stream is ready."""
+        return self._carry_out(
+            videos.retranscode_video(self._plans, video_id, qualities, transcript, priority)
+        )
+
+    def set_video_priority(self, video_id: str, priority: str) -> Video:
+        """How soon what waits of it is claimed: high, normal or low."""
+        plan = videos.change_video(self._plans, video_id, "priority", {"priority": priority})
+        return self._carry_out(plan)
 
     def delete_video(self, video_id: str, *, forever: bool = False) -> None:
         """To the trash; `forever`: erase one that is there."""

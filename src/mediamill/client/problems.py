@@ -35,7 +35,7 @@ class RunFailedError(MediamillError):
 
 
 class VideoFailedError(MediamillError):
-    """The video cannot be played; `video` is how it ended."""
+    """The video, or its retranscode, failed; `video` is how it ended."""
 
     code = "video_failed"
 

@@ -37,10 +37,14 @@ def change_video(plans: Plans, who: str, verb: str, said: Mapping[str, Any] | No
 
 
 def retranscode_video(
-    plans: Plans, who: str, qualities: Sequence[str] | None, transcript: bool
+    plans: Plans, who: str, qualities: Sequence[str] | None, transcript: bool, priority: str
 ) -> Plan[Video]:
     """All qualities, if none is named."""
-    said = {"qualities": None if qualities is None else list(qualities), "transcript": transcript}
+    said = {
+        "qualities": None if qualities is None else list(qualities),
+        "transcript": transcript,
+        "priority": priority,
+    }
     return change_video(plans, who, "retranscode", said)
 
 
@@ -55,7 +59,7 @@ def wait_ready(plans: Plans, who: str, timeout: float | None) -> Plan[Video]:
     waited = 0.0
     while True:
         video = yield from plans.video(who)
-        if video["state"] == "failed":
+        if video["job_id"] is None and video["error"]:
             raise VideoFailedError(video)
         if video["state"] == "ready" and video["job_id"] is None:
             return video

@@ -12,12 +12,16 @@ import logging
 import os
 import time
 
+import redis
+
 from mediamill.clock import wait_at_most
-from mediamill.db.connection import LOST, Database, RawConnection
+from mediamill.db.connection import LOST, Connection, Database, RawConnection
 from mediamill.db.notify import Listener
 from mediamill.dispatch import store
+from mediamill.dispatch.channels import message_of
 from mediamill.dispatch.link import BEAT_SECONDS, RELAY_SECONDS, Client, RedisAwayError, RedisLink
 from mediamill.dispatch.streams import FORGET_SECONDS, Hint, HintStreams
+from mediamill.engine.events import EventReader, last_event_id
 from mediamill.engine.pools import list_pools
 from mediamill.engine.watch import pools_with_work
 
@@ -25,6 +29,7 @@ log = logging.getLogger(__name__)
 
 JOBS, EVENTS = "mediamill_jobs", "mediamill_events"
 OFFER_SECONDS = 1.0
+READ_EVENTS = 500
 
 
 class RelayTakenError(Exception):
@@ -41,6 +46,7 @@ class Relay:
         self._everything = True
         self._stirred = asyncio.Event()
         self._forget_at = 0.0
+        self._reader = EventReader(0)
 
     async def run(self) -> None:
         """For ever: offer, and relay while the offer is taken."""
@@ -64,6 +70,8 @@ class Relay:
         listener = Listener(
             self._database.url, (JOBS, EVENTS), self._hear, name="mediamill relay", on_connected=self._take
         )
+        async with self._database.connection() as connection:
+            self._reader = EventReader(await last_event_id(connection))
         try:
             await listener.start()
             log.debug("this process relays to Redis")
@@ -107,10 +115,13 @@ class Relay:
             if everything:
                 pools = {pool.name for pool in await list_pools(connection)}
             work = await pools_with_work(connection, sorted(pools)) if pools else []
+            news = await self._read_news(connection) if events or everything else []
         hints = [Hint(pool, priority) for pool, priority in work]
         await self._link.use(
             lambda client: self._publish(client, streams, hints, pools, events or everything)
         )
+        if news:
+            await self._link.use(lambda client: self._announce(client, news))
         self._link.counts["hints_published"] += len(hints)
         if time.monotonic() > self._forget_at:
             self._forget_at = time.monotonic() + FORGET_SECONDS / 6
@@ -127,6 +138,24 @@ class Relay:
             if events:
                 pipe.publish(f"{streams.name}:{EVENTS}", "")
             await pipe.execute()
+
+    async def _read_news(self, connection: Connection) -> list[tuple[str, str]]:
+        """What other programs are told, since the last time."""
+        news = []
+        while True:
+            events = await self._reader.read(connection, READ_EVENTS)
+            news += [message for event in events if (message := message_of(event)) is not None]
+            if len(events) < READ_EVENTS:
+                return news
+
+    async def _announce(self, client: Client, news: list[tuple[str, str]]) -> None:
+        """A user of Redis who may not publish on these channels holds nothing else up."""
+        async with client.pipeline(transaction=False) as pipe:
+            for channel, text in news:
+                pipe.publish(channel, text)
+            for answer in await pipe.execute(raise_on_error=False):
+                if isinstance(answer, redis.ResponseError):
+                    log.debug("relay: %s", answer)
 
     async def _forget(self, streams: HintStreams) -> None:
         async with self._database.connection() as connection:

@@ -14,6 +14,7 @@ from typing import Any
 
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.model import Priority
 from mediamill.intake.analyse import find_analysis, lock_content, wish_of
 from mediamill.intake.attach import settle_files
 from mediamill.intake.categories import category_by_rules
@@ -37,13 +38,16 @@ async def take_in(
     announced_bytes: int | None = None,
     source: str = "upload",
     category: str = "",
+    priority: Priority = Priority.NORMAL,
 ) -> dict[str, Any]:
     """A stream becomes a file of the project; the file as `show_file` tells it."""
     async with database.connection() as connection:
         await find_project(connection, slug)  # before gigabytes are read for nothing
     async with receive_file(settings, chunks, announced_bytes) as arrived:
         async with database.transaction() as connection:
-            file_id = await add_arrived(connection, enqueuer, settings, slug, name, arrived, source, category)
+            file_id = await add_arrived(
+                connection, enqueuer, settings, slug, name, arrived, source, category, priority
+            )
         async with database.connection() as connection:
             return await show_file(connection, settings, file_id)
 
@@ -58,6 +62,7 @@ async def take_file(
     name: str | None = None,
     source: str = "upload",
     category: str = "",
+    priority: Priority = Priority.NORMAL,
 ) -> dict[str, Any]:
     """The same for a file of this machine, which is only read."""
     descriptor = await asyncio.to_thread(open_regular, path)
@@ -72,6 +77,7 @@ async def take_file(
             announced_bytes=os.fstat(descriptor).st_size,
             source=source,
             category=category,
+            priority=priority,
         )
     finally:
         os.close(descriptor)
@@ -86,6 +92,7 @@ async def add_arrived(
     arrived: Arrived,
     source: str,
     category: str = "",
+    priority: Priority = Priority.NORMAL,
 ) -> int:
     """Row, and job or what the twin has. Two that arrive at once come one after the other: the second is the twin."""
     name = clean_file_name(name)
@@ -94,7 +101,7 @@ async def add_arrived(
     await arrived.put_in_place(connection, storage_of(settings))
     said = clean_category(category) if category else category_by_rules(project["category_rules"], name)
     wish = await wish_of(connection, settings, project["id"], name, said)
-    analysis = await find_analysis(connection, enqueuer, arrived.content, wish)
+    analysis = await find_analysis(connection, enqueuer, arrived.content, wish, priority=priority)
     file_id: int = await queries.add_file.value(
         connection,
         project=project["id"],

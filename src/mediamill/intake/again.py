@@ -8,6 +8,8 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.model import Priority
+from mediamill.engine.priority import set_priority
 from mediamill.intake.analyse import Content, find_analysis, lock_content, wish_of
 from mediamill.intake.attach import settle_files
 from mediamill.intake.findable import forget_findable
@@ -24,7 +26,13 @@ WAITS = "it is being analysed already"
 
 
 async def reprocess(
-    connection: Connection, enqueuer: Enqueuer, settings: Settings, file_id: int, *, force: bool = False
+    connection: Connection,
+    enqueuer: Enqueuer,
+    settings: Settings,
+    file_id: int,
+    *,
+    force: bool = False,
+    priority: Priority = Priority.NORMAL,
 ) -> dict[str, Any]:
     """`done`: the file has another analysis now; `why` says what happened, or why nothing did.
 
@@ -41,7 +49,7 @@ async def reprocess(
         why = FINISHED if file["state"] == "completed" else WAITS
         return {"file": await show_file(connection, settings, file_id), "done": False, "why": why}
     after = file["generation"] if force and current else 0 if force else None
-    analysis = await find_analysis(connection, enqueuer, content, wish, after=after)
+    analysis = await find_analysis(connection, enqueuer, content, wish, after=after, priority=priority)
     await move_file(connection, file, analysis)
     shown = await show_file(connection, settings, file_id)
     return {"file": shown, "done": True, "why": _why(file, analysis, current)}
@@ -56,7 +64,10 @@ async def reprocess_project(
     state: str | None = None,
     force: bool = False,
 ) -> dict[str, int]:
-    """All files of a project, or those in this state; a transaction for each. How many there are, and were started."""
+    """All files of a project, or those in this state; a transaction for each. How many there are, and were started.
+
+    At low priority, so that a new file does not wait for all of them.
+    """
     if state is not None and state not in STATES:
         raise BadListError(f"there is no state {state[:50]!r}", fix=f"there are {', '.join(STATES)}")
     async with database.connection() as connection:
@@ -73,6 +84,12 @@ async def reprocess_project(
         if len(rows) < BATCH:
             return {"files": total, "started": started}
         after = rows[-1]["id"]
+
+
+async def set_file_priority(connection: Connection, file_id: int, priority: Priority) -> None:
+    """How soon its analysis is made, and with it that of all files of the same content."""
+    file = await find_file(connection, file_id)
+    await set_priority(connection, [file["job_id"]], priority)
 
 
 async def delete_file(connection: Connection, file_id: int) -> None:
@@ -93,7 +110,10 @@ async def _again(
 ) -> bool:
     try:
         async with database.transaction() as connection:
-            return bool((await reprocess(connection, enqueuer, settings, file_id, force=force))["done"])
+            made = await reprocess(
+                connection, enqueuer, settings, file_id, force=force, priority=Priority.LOW
+            )
+            return bool(made["done"])
     except UnknownFileError:  # deleted meanwhile
         return False
 

@@ -8,7 +8,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.model import NewJob
+from mediamill.engine.model import NewJob, Priority
 from mediamill.intake.fields import read_fields
 from mediamill.intake.model import (
     ANALYSE,
@@ -62,7 +62,13 @@ async def lock_content(connection: Connection, sha256: bytes) -> None:
 
 
 async def find_analysis(
-    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, *, after: int | None = None
+    connection: Connection,
+    enqueuer: Enqueuer,
+    content: Content,
+    wish: Wish,
+    *,
+    after: int | None = None,
+    priority: Priority = Priority.NORMAL,
 ) -> Record:
     """The analysis that a file of this content has, locked; a new one, with its job, if there is none, or it failed.
 
@@ -73,7 +79,7 @@ async def find_analysis(
     )
     if found is not None and found["state"] != "failed" and not _is_stale(found, after):
         return found
-    return await add_analysis(connection, enqueuer, content, wish)
+    return await add_analysis(connection, enqueuer, content, wish, priority=priority)
 
 
 def _is_stale(found: Record, after: int | None) -> bool:
@@ -82,7 +88,13 @@ def _is_stale(found: Record, after: int | None) -> bool:
 
 
 async def add_analysis(
-    connection: Connection, enqueuer: Enqueuer, content: Content, wish: Wish, *, rounds: int = 1
+    connection: Connection,
+    enqueuer: Enqueuer,
+    content: Content,
+    wish: Wish,
+    *,
+    rounds: int = 1,
+    priority: Priority = Priority.NORMAL,
 ) -> Record:
     """A new one, with its job. `rounds`: how often as many pages as the settings say are to be read."""
     added = await queries.add_analysis.row(
@@ -101,7 +113,9 @@ async def add_analysis(
         "fields": [asdict(field) for field in wish.fields],
         "rounds": rounds,
     }
-    job = NewJob(ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]))
+    job = NewJob(
+        ANALYSE, payload, owner=owner_of(wish.project_id), subject_id=str(added["id"]), priority=priority
+    )
     job_id = await enqueuer.enqueue_job(connection, job)
     noted = await queries.note_job.row(connection, id=added["id"], job=job_id)
     assert noted is not None

@@ -9,6 +9,7 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
+from mediamill.engine.priority import priority_name
 from mediamill.intake.fields import read_fields
 from mediamill.intake.model import (
     DECISIONS,
@@ -63,6 +64,7 @@ async def show_file(connection: Connection, settings: Settings, file_id: int) ->
     proposals = await queries.proposals_of_file.rows(connection, file=file_id)
     return {
         **told,
+        "priority": priority_name(row["priority"]),
         "text": row["text"],
         "pages": result.get("pages", []),
         "models": result.get("models", []),

@@ -160,8 +160,8 @@ select a.id from analyses a where not exists (select from project_files f where 
     and a.created_at < now() - make_interval(secs => :older_than_seconds) order by a.id limit :batch;
 
 -- name: find_file
-select f.*, a.sha256, a.mime_type, a.bytes, a.state, a.output, a.result, a.generation, a.catalog, a.extractor, p.slug,
-    p.category_rules
+select f.*, a.sha256, a.mime_type, a.bytes, a.state, a.output, a.result, a.generation, a.catalog, a.extractor, a.job_id,
+    p.slug, p.category_rules
 from project_files f join analyses a on a.id = f.analysis_id join projects p on p.id = f.project_id where f.id = :id;
 
 -- name: delete_file
@@ -190,7 +190,8 @@ select f.id, f.project_id, p.slug as project, f.name, f.category, f.category_by,
     a.state, a.attempts,
     a.started_at, a.processed_at, a.error, encode(a.sha256, 'hex') as sha256, a.bytes, a.mime_type, a.summary, a.job_id,
     a.duration_ms, a.catalog, a.extractor, a.generation, a.result, a.output,
-    (select t.id from project_files t where t.id = f.twin_of) as twin_of, a.text
+    (select t.id from project_files t where t.id = f.twin_of) as twin_of, a.text,
+    (select j.priority from jobs j where j.id = a.job_id) as priority
 from project_files f join analyses a on a.id = f.analysis_id join projects p on p.id = f.project_id where f.id = :id;
 
 -- name: file_states

@@ -133,6 +133,8 @@ def times_of(job: dict[str, Any]) -> list[tuple[str, datetime | None, str]]:
     """The moments of a job's life, each with how long it was after the one before."""
     ended = next((name for name in ENDED if job.get(name)), None)
     moments = [("Enqueued", job["created_at"]), ("First started", job["started_at"])]
+    if job.get("claimed_at"):
+        moments.append(("Last claimed", job["claimed_at"]))
     if ended is not None:
         moments.append(("Finished" if ended == "finished_at" else "Failed for good", job[ended]))
     told = []

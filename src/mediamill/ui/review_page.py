@@ -11,9 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.priority import read_priority
 from mediamill.errors import InvalidError, MediamillError
 from mediamill.intake import proposals
-from mediamill.intake.again import delete_file, reprocess
+from mediamill.intake.again import delete_file, reprocess, set_file_priority
 from mediamill.intake.categories import set_category
 from mediamill.intake.look import page_texts, show_file
 from mediamill.intake.model import UnknownFileError
@@ -43,6 +44,7 @@ def add_review_page(
     router.post(f"{file}/reprocess")(page.reprocess)
     router.post(f"{file}/category")(page.category)
     router.post(f"{file}/read-on")(page.read_on)
+    router.post(f"{file}/priority")(page.set_priority)
     router.post(f"{file}/delete")(page.delete)
     router.post(f"{file}/accept")(page.accept_all)
     router.post(f"{file}/values")(page.enter)
@@ -88,6 +90,13 @@ class _ReviewPage:
         """The pages that were left out."""
         async with self._database.transaction() as connection:
             await read_on(connection, self._enqueuer, self._settings, file_id)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
+
+    async def set_priority(self, request: Request, slug: str, file_id: Id) -> Response:
+        """Sooner or later than others."""
+        priority = read_priority((await read_form(request)).get("priority", [""])[0])
+        async with self._database.transaction() as connection:
+            await set_file_priority(connection, file_id, priority)
         return RedirectResponse(f"/projects/{slug}/files/{file_id}", 303)
 
     async def delete(self, slug: str, file_id: Id) -> Response:

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.priority import read_priority
 from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
 from mediamill.storage.choose import storage_of
@@ -20,6 +21,7 @@ from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer
 from mediamill.ui.watching import WatchPage
 from mediamill.videos.again import retranscode_video, retry_video
+from mediamill.videos.edit import set_video_priority
 from mediamill.videos.look import list_categories, list_videos
 from mediamill.videos.trash import delete_video, erase_video, restore_video
 
@@ -61,6 +63,7 @@ def add_video_pages(
     router.post("/videos/{video_id}/edit")(watching.edit)
     router.post("/videos/{video_id}/retry")(pages.retry)
     router.post("/videos/{video_id}/retranscode")(pages.retranscode)
+    router.post("/videos/{video_id}/priority")(pages.set_priority)
     router.post("/videos/{video_id}/delete")(pages.delete)
     router.post("/videos/{video_id}/restore")(pages.restore)
     router.post("/videos/{video_id}/erase")(pages.erase)
@@ -120,6 +123,15 @@ class _VideoPages:
             await retranscode_video(
                 connection, self._enqueuer, self._settings, video_id, qualities, transcript=transcript
             )
+
+        return await self._act(act, video_id)
+
+    async def set_priority(self, request: Request, video_id: UUID) -> Response:
+        """Sooner or later than others."""
+        priority = read_priority((await read_form(request)).get("priority", [""])[0])
+
+        async def act(connection: Connection, video_id: UUID) -> None:
+            await set_video_priority(connection, video_id, priority)
 
         return await self._act(act, video_id)
 

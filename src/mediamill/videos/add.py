@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.model import NewJob
+from mediamill.engine.model import NewJob, Priority
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
 from mediamill.videos.model import (
@@ -57,7 +57,7 @@ async def add_video(connection: Connection, enqueuer: Enqueuer, settings: Settin
             mime_type=new.mime_type,
         )
         if added is not None:
-            await enqueue_ladder(connection, enqueuer, settings, new.id, new.mime_type)
+            await enqueue_ladder(connection, enqueuer, settings, new.id, new.mime_type, priority=new.priority)
             await queries.tell.run(connection, id=new.id)
             return new.id
     raise VideoExistsError(f"there is a video {new.id} already")
@@ -69,6 +69,8 @@ async def enqueue_ladder(
     settings: Settings,
     video_id: UUID,
     mime_type: str,
+    *,
+    priority: Priority = Priority.NORMAL,
     **more: Any,
 ) -> int:
     """The job that makes the stream; its id. What a worker needs travels in the payload."""
@@ -82,5 +84,12 @@ async def enqueue_ladder(
         "resume": settings.video_resume,
         **more,
     }
-    job = NewJob(TRANSCODE, payload, owner=owner_of(video_id), subject_id=str(video_id), mime_type=mime_type)
+    job = NewJob(
+        TRANSCODE,
+        payload,
+        owner=owner_of(video_id),
+        subject_id=str(video_id),
+        mime_type=mime_type,
+        priority=priority,
+    )
     return await enqueuer.enqueue_job(connection, job)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
@@ -10,7 +11,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.dead import retry_job
 from mediamill.engine.enqueue import Enqueuer
-from mediamill.engine.model import NewJob
+from mediamill.engine.model import Moved, NewJob, Priority
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError
 from mediamill.settings import Settings
@@ -42,8 +43,8 @@ async def retry_video(
     busy = {row["kind"] for row in await queries.open_jobs.rows(connection, video_id=str(video_id))}
     tried = []
     for kind, failed in (
-        (TRANSCODE, video["state"] == "failed"),
-        (TRANSCRIBE, video["captions_state"] == "failed"),
+        (TRANSCODE, video["state"] == "failed" or (video["state"] == "ready" and video["error"] is not None)),
+        (TRANSCRIBE, video["captions_error"] is not None),
     ):
         if not failed or kind in busy:
             continue
@@ -51,7 +52,8 @@ async def retry_video(
             await retry_job(connection, engine, dead[kind])
         elif kind == TRANSCODE:  # its dead letter was purged: from the start
             await enqueue_ladder(connection, enqueuer, settings, video_id, video["mime_type"])
-            await queries.move.run(connection, id=video_id, state="pending", error=None)
+            state = "pending" if video["output"] is None else "ready"
+            await queries.move.run(connection, id=video_id, state=state, error=None)
         else:
             await enqueue_captions(connection, enqueuer, video_id)
         tried.append(kind)
@@ -69,8 +71,12 @@ async def retranscode_video(
     qualities: list[str] | None = None,
     *,
     transcript: bool = False,
+    priority: Priority = Priority.LOW,
 ) -> int:
-    """A job that makes the named qualities anew, or all; its id. What is there stays and plays until it is claimed."""
+    """A job that makes the named qualities anew, or all; its id. What is there plays until the new stream is whole.
+
+    That is why it does not hurry: any number of them leave the workers to videos that cannot be played yet.
+    """
     video = await lock_video(connection, video_id)
     if video["state"] != "ready" or video["deleted_at"] is not None:
         raise VideoBusyError(
@@ -84,7 +90,7 @@ async def retranscode_video(
     done = [
         row["quality"]
         for row in await queries.list_qualities.rows(connection, ids=[video_id])
-        if row["state"] == "completed"
+        if row["shown"] and row["state"] == "completed"
     ]
     job_id = await enqueue_ladder(
         connection,
@@ -92,6 +98,7 @@ async def retranscode_video(
         settings,
         video_id,
         video["mime_type"],
+        priority=priority,
         qualities=named,
         skip=[] if named is None else [name for name in done if name not in named],
         retranscode={"qualities": named, "transcript": transcript},
@@ -100,15 +107,14 @@ async def retranscode_video(
     return job_id
 
 
-async def enqueue_captions(connection: Connection, enqueuer: Enqueuer, video_id: UUID) -> None:
+async def enqueue_captions(
+    connection: Connection, enqueuer: Enqueuer, video_id: UUID, priority: Priority = Priority.NORMAL
+) -> None:
     """The job that writes down what is said in a video."""
     payload = {"file": {"data": source_name(video_id)}}
-    await enqueuer.enqueue_job(
-        connection, NewJob(TRANSCRIBE, payload, owner=owner_of(video_id), subject_id=str(video_id))
-    )
-    await queries.keep_captions.run(
-        connection, id=video_id, captions=None, transcript=None, state="pending", error=None
-    )
+    job = NewJob(TRANSCRIBE, payload, owner=owner_of(video_id), subject_id=str(video_id), priority=priority)
+    await enqueuer.enqueue_job(connection, job)
+    await queries.note_captions.run(connection, id=video_id, state="pending", error=None)
 
 
 async def lock_video(connection: Connection, video_id: UUID) -> Record:
@@ -123,8 +129,7 @@ async def _dead(connection: Connection, video_id: UUID) -> list[Record]:
     return await queries.dead_jobs.rows(connection, video_id=str(video_id))
 
 
-def retranscode_of(payload: str | dict[str, object]) -> dict[str, object]:
-    """What a job was told to make anew; empty for the first time."""
-    told = json.loads(payload) if isinstance(payload, str) else payload
-    wish = told.get("retranscode")
+def retranscode_of(job: Moved) -> Mapping[str, Any]:
+    """What a job is to make anew; empty for the first time."""
+    wish = job.payload.get("retranscode")
     return wish if isinstance(wish, dict) else {}

@@ -1,4 +1,4 @@
-"""Title, description, category and slug of a video."""
+"""Title, description, category and slug of a video; and how soon its jobs are claimed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from uuid import UUID
 from asyncpg import UniqueViolationError
 
 from mediamill.db.connection import Connection
+from mediamill.engine.model import Priority
+from mediamill.engine.priority import set_priority
 from mediamill.errors import ConflictError
 from mediamill.videos.findable import note_findable
 from mediamill.videos.model import (
@@ -51,4 +53,11 @@ async def edit_video(
     if found is None:
         raise UnknownVideoError(f"there is no video {video_id}")
     await note_findable(connection, video_id)
+    await queries.tell.run(connection, id=video_id)
+
+
+async def set_video_priority(connection: Connection, video_id: UUID, priority: Priority) -> None:
+    """How soon its jobs that wait are claimed."""
+    jobs = await queries.open_jobs.rows(connection, video_id=str(video_id))
+    await set_priority(connection, [row["id"] for row in jobs], priority)
     await queries.tell.run(connection, id=video_id)

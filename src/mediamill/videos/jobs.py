@@ -14,7 +14,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.kinds import JobKind, Kinds
-from mediamill.engine.model import ClaimedJob, Moved
+from mediamill.engine.model import ClaimedJob, Moved, Priority
 from mediamill.errors import GiveUpError
 from mediamill.media.hls import MASTER
 from mediamill.processors.audio.captions import write_captions
@@ -25,7 +25,7 @@ from mediamill.storage.choose import Place, storage_at, storage_of
 from mediamill.storage.read import read_text
 from mediamill.videos.again import enqueue_captions, retranscode_of
 from mediamill.videos.findable import note_findable
-from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder
+from mediamill.videos.model import QUALITIES, TRANSCODE, TRANSCRIBE, output_folder, quality_of
 from mediamill.videos.publish import publish
 from mediamill.videos.store import queries
 
@@ -67,39 +67,36 @@ def video_kinds(settings: Settings) -> tuple[JobKind, ...]:
 
 
 async def begin(place: Place, connection: Connection, jobs: Sequence[Moved]) -> None:
-    """Claimed: the video is processing; what is to be made anew goes now, and what stays goes with the job."""
+    """Claimed: the video is processing. A stream that plays goes on playing beside the new one."""
     for job in jobs:
         video = await _lock(connection, job)
         if video is None:
             raise VideoGoneError
         shown = output_folder(video["id"], job.job_id)
         await storage_at(place).bring_back(kept_folder(job.job_id), shown)
-        wish = retranscode_of(dict(job.payload))
-        if wish:
-            await _clear(connection, place, video, job, wish)
+        needed = [job.job_id] if video["output"] is None else [job.job_id, video["output"]]
+        await queries.drop_qualities.run(connection, video_id=video["id"], job_ids=needed)
+        named = retranscode_of(job).get("qualities")
+        if named is not None and video["output"] is not None:
+            await _adopt(connection, place, video, job, named)
         await _move(connection, video["id"], "processing", None)
 
 
-async def _clear(
-    connection: Connection, place: Place, video: Record, job: Moved, wish: Mapping[str, Any]
+async def _adopt(
+    connection: Connection, place: Place, video: Record, job: Moved, anew: Sequence[str]
 ) -> None:
-    """Rows only: the files go with their folder, when the new stream takes its place."""
-    video_id, named = video["id"], wish.get("qualities")
-    await queries.drop_qualities.run(connection, video_id=video_id, qualities=named)
-    await queries.drop_files.run(connection, video_id=video_id, qualities=named)
-    if wish.get("transcript"):
-        await queries.forget_captions.run(connection, id=video_id)
-    if named is None:
-        await queries.forget_output.run(connection, id=video_id)
-    elif video["output"] is not None:
-        rows = await queries.list_files.rows(connection, video_id=video_id)
-        stay = [
-            Kept(row["name"], row["bytes"], row["sha256"].hex(), json.loads(row["facts"]))
-            for row in rows
-            if row["name"] != MASTER
-        ]
-        source = output_folder(video_id, video["output"])
-        await adopt_files(connection, place, job.job_id, source, stay)
+    """What is not made anew becomes part of the new stream: linked, so that it takes no space twice."""
+    rows = await queries.list_files.rows(connection, video_id=video["id"], output=video["output"])
+    stay = [
+        Kept(row["name"], row["bytes"], row["sha256"].hex(), json.loads(row["facts"]))
+        for row in rows
+        if row["name"] != MASTER and quality_of(row["name"]) not in anew
+    ]
+    source = output_folder(video["id"], video["output"])
+    await adopt_files(connection, place, job.job_id, source, stay)
+    await queries.adopt_qualities.run(
+        connection, video_id=video["id"], job_id=job.job_id, output=video["output"], qualities=list(anew)
+    )
 
 
 async def complete(settings: Settings, connection: Connection, jobs: Sequence[Moved]) -> None:
@@ -110,21 +107,24 @@ async def complete(settings: Settings, connection: Connection, jobs: Sequence[Mo
             await forget_kept(connection, [job.job_id])
             continue
         made = await publish(connection, storage_of(settings), video, job)
-        if made.has_audio and settings.video_captions and video["captions_state"] == "none":
-            await enqueue_captions(connection, Enqueuer(Kinds([JobKind(TRANSCRIBE)])), video["id"])
+        anew = retranscode_of(job).get("transcript") or video["captions_state"] == "none"
+        if made.has_audio and settings.video_captions and anew:
+            priority = Priority(await queries.priority_of.value(connection, id=job.job_id))
+            enqueuer = Enqueuer(Kinds([JobKind(TRANSCRIBE)]))
+            await enqueue_captions(connection, enqueuer, video["id"], priority)
         await note_findable(connection, video["id"])
         await queries.tell.run(connection, id=video["id"])
 
 
 async def give_up(settings: Settings, connection: Connection, jobs: Sequence[Moved]) -> None:
-    """Failed for good."""
+    """Failed for good. A stream that plays stays, and its video ready, with the error of the new one."""
     for job in jobs:
         video = await _lock(connection, job)
         if video is None:
             continue
         error = (job.error or job.reason or "failed")[:ERROR_CHARACTERS]
-        await queries.stop_qualities.run(connection, video_id=video["id"], state="failed", error=error)
-        await _move(connection, video["id"], "failed", error)
+        await _stop(connection, video, job, "failed", error)
+        await _move(connection, video["id"], "failed" if video["output"] is None else "ready", error)
         if settings.video_clean_partial:
             await forget_kept(connection, [job.job_id])
             await storage_of(settings).drop(connection, kept_folder(job.job_id))
@@ -135,9 +135,15 @@ async def release(connection: Connection, jobs: Sequence[Moved]) -> None:
     for job in jobs:
         video = await _lock(connection, job)
         if video is not None:
-            await queries.stop_qualities.run(connection, video_id=video["id"], state="pending", error=None)
+            await _stop(connection, video, job, "pending", None)
             error = None if job.error is None else job.error[:ERROR_CHARACTERS]
-            await _move(connection, video["id"], "pending", error)
+            await _move(connection, video["id"], "pending" if video["output"] is None else "ready", error)
+
+
+async def _stop(connection: Connection, video: Record, job: Moved, state: str, error: str | None) -> None:
+    await queries.stop_qualities.run(
+        connection, video_id=video["id"], job_id=job.job_id, state=state, error=error
+    )
 
 
 async def note_progress(connection: Connection, job: ClaimedJob, parts: Mapping[str, Any]) -> None:
@@ -152,6 +158,7 @@ async def note_progress(connection: Connection, job: ClaimedJob, parts: Mapping[
             await queries.note_quality.run(
                 connection,
                 video_id=video_id,
+                job_id=job.id,
                 quality=quality,
                 state=told["state"],
                 segments_total=_count(told.get("segments_total")),
@@ -185,14 +192,12 @@ async def keep_transcript(place: Place, connection: Connection, jobs: Sequence[M
 
 
 async def note_no_transcript(connection: Connection, jobs: Sequence[Moved]) -> None:
-    """The captions failed; the video plays without."""
+    """The captions failed; the video plays without, or with those that it had."""
     for job in jobs:
         video = await _lock(connection, job)
         if video is not None:
             error = (job.error or job.reason or "failed")[:ERROR_CHARACTERS]
-            await queries.keep_captions.run(
-                connection, id=video["id"], captions=None, transcript=None, state="failed", error=error
-            )
+            await queries.note_captions.run(connection, id=video["id"], state="failed", error=error)
             await queries.tell.run(connection, id=video["id"])
 
 

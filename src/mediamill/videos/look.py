@@ -10,6 +10,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
+from mediamill.engine.priority import priority_name
 from mediamill.videos.model import QUALITIES, UnknownVideoError, is_id
 from mediamill.videos.store import queries
 
@@ -38,7 +39,7 @@ async def list_videos(
         connection, state=state, category=category, words=words, trash=trash, before=before, amount=amount
     )
     qualities = await _qualities(connection, [row["id"] for row in rows])
-    return [{**_plain(row), "qualities": qualities.get(row["id"], [])} for row in rows]
+    return [{**_plain(row), **_split(qualities.get(row["id"], []))} for row in rows]
 
 
 async def show_video(connection: Connection, who: str | UUID) -> dict[str, Any]:
@@ -48,7 +49,7 @@ async def show_video(connection: Connection, who: str | UUID) -> dict[str, Any]:
     if row is None:
         raise UnknownVideoError(f"there is no video {who}")
     qualities = await _qualities(connection, [video_id])
-    return {**_plain(row), "qualities": qualities.get(video_id, [])}
+    return {**_plain(row), **_split(qualities.get(video_id, []))}
 
 
 async def show_transcript(connection: Connection, video_id: UUID) -> dict[str, Any]:
@@ -68,11 +69,24 @@ async def _qualities(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, 
     found: dict[UUID, list[dict[str, Any]]] = {}
     for row in await queries.list_qualities.rows(connection, ids=list(ids)):
         found.setdefault(row["video_id"], []).append(
-            {name: value for name, value in row.items() if name != "video_id"}
+            {name: value for name, value in row.items() if name not in ("video_id", "job_id")}
         )
     for rows in found.values():
         rows.sort(key=lambda row: QUALITIES.index(row["quality"]) if row["quality"] in QUALITIES else 99)
     return found
+
+
+def _split(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """`qualities` of the stream that plays, or of the first one; `next_qualities` of the one that takes its place."""
+    told = {"qualities": True, "next_qualities": False}
+    return {
+        name: [
+            {key: value for key, value in row.items() if key != "shown"}
+            for row in rows
+            if row["shown"] is shown
+        ]
+        for name, shown in told.items()
+    }
 
 
 def _plain(row: Record) -> dict[str, Any]:
@@ -81,4 +95,4 @@ def _plain(row: Record) -> dict[str, Any]:
     for name in ("warnings", "retranscode"):
         if isinstance(told.get(name), str):
             told[name] = json.loads(told[name])
-    return {**told, "id": str(row["id"])}
+    return {**told, "id": str(row["id"]), "priority": priority_name(row["priority"])}

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from mediamill.engine.model import Priority
 from mediamill.errors import ConflictError, InvalidError, NotFoundError
 
 TRANSCODE = "video.transcode"
@@ -59,6 +60,7 @@ class NewVideo:
     mime_type: str
     description: str = ""
     category: str = ""
+    priority: Priority = Priority.NORMAL
 
 
 class MadeQuality(msgspec.Struct, frozen=True):
@@ -104,6 +106,11 @@ def source_name(video_id: UUID) -> str:
 def output_folder(video_id: UUID, output: int) -> str:
     """The stream that one job made."""
     return f"{video_folder(video_id)}/{output}"
+
+
+def quality_of(name: str) -> str:
+    """Which quality a file of a stream belongs to: `720p-00003.m4s`, `720p.m3u8`; others name none."""
+    return name.partition(".")[0].partition("-")[0]
 
 
 def check_qualities(names: list[str]) -> list[str]:

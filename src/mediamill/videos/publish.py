@@ -16,16 +16,22 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine.model import Moved
 from mediamill.errors import RetryLaterError
-from mediamill.media.hls import check_output
+from mediamill.media.hls import AUDIO, check_output, playlist_name
 from mediamill.staging.kept import forget_kept, kept_folder, list_kept
 from mediamill.storage.choose import Place, storage_at
 from mediamill.storage.contract import Storage
 from mediamill.storage.read import read_text
-from mediamill.videos.model import QUALITIES, Made, output_folder, read_made, video_folder
+from mediamill.videos.model import QUALITIES, Made, output_folder, quality_of, read_made
 from mediamill.videos.store import queries
 
 PLAYLIST_BYTES = 4 << 20
 MOST_FAULTS = 5
+
+
+class PartLostError(RetryLaterError):
+    """A retranscode failed in part, and that part plays now."""
+
+    code = "part_lost"
 
 
 class BadOutputError(RetryLaterError):
@@ -35,7 +41,7 @@ class BadOutputError(RetryLaterError):
 
 
 async def publish(connection: Connection, place: Place, video: Record, job: Moved) -> Made:
-    """Show what the job made; what was shown before goes when the transaction has ended."""
+    """Show what the job made. The stream that was shown before stays for those who are watching it, until the sweep."""
     made = read_made(job.result)
     video_id: UUID = video["id"]
     storage, kept, target = storage_at(place), kept_folder(job.job_id), output_folder(video_id, job.job_id)
@@ -46,16 +52,16 @@ async def publish(connection: Connection, place: Place, video: Record, job: Move
     faults = await asyncio.to_thread(check_output, sizes, lambda name: texts.get(name, ""))
     if faults:
         raise BadOutputError("the stream is not whole: " + "; ".join(faults[:MOST_FAULTS]))
-    await queries.drop_files.run(connection, video_id=video_id, qualities=None)
+    await _check_nothing_lost(connection, video, made)
     await queries.put_files.run(connection, video_id=video_id, job_id=job.job_id)
     await forget_kept(connection, [job.job_id])
     by_quality: dict[str, int] = {}
     for one in files.values():
-        quality = one.name.partition(".")[0].partition("-")[0]
+        quality = quality_of(one.name)
         by_quality[quality] = by_quality.get(quality, 0) + one.bytes
-    await _settle_qualities(connection, video_id, made, by_quality)
+    await _settle_qualities(connection, video_id, job.job_id, made, by_quality)
     failed = [quality.name for quality in made.qualities if quality.state != "completed"]
-    await queries.drop_files.run(connection, video_id=video_id, qualities=failed)
+    await queries.drop_files.run(connection, video_id=video_id, output=job.job_id, qualities=failed)
     await queries.publish.run(
         connection,
         id=video_id,
@@ -71,17 +77,32 @@ async def publish(connection: Connection, place: Place, video: Record, job: Move
         captions_state=video["captions_state"] if made.has_audio else "silent",
     )
     await storage.move_folder(connection, kept, target, files)
-    outputs = await storage.folders(connection, video_folder(video_id))
-    await storage.drop(connection, *(one for one in outputs if _is_output(one) and one != target))
     return made
 
 
+async def _check_nothing_lost(connection: Connection, video: Record, made: Made) -> None:
+    """What plays now and failed in the new stream would be taken away: the old one stays instead."""
+    if video["output"] is None:
+        return
+    rows = await queries.list_files.rows(connection, video_id=video["id"], output=video["output"])
+    plays = {row["name"] for row in rows}
+    lost = [
+        f"{one.name}: {one.error or 'it was not made'}"
+        for one in made.qualities
+        if one.state == "failed" and playlist_name(one.name) in plays
+    ]
+    if not made.has_audio and playlist_name(AUDIO) in plays:
+        lost.append("the sound: it was not made")
+    if lost:
+        raise PartLostError(f"the new stream lacks what plays now ({'; '.join(lost)}), so the old one stays")
+
+
 async def _settle_qualities(
-    connection: Connection, video_id: UUID, made: Made, by_quality: Mapping[str, int]
+    connection: Connection, video_id: UUID, job_id: int, made: Made, by_quality: Mapping[str, int]
 ) -> None:
-    await queries.drop_qualities.run(
-        connection, video_id=video_id, qualities=[name for name in QUALITIES if name not in _names(made)]
-    )
+    await queries.drop_qualities.run(connection, video_id=video_id, job_ids=[job_id])
+    names = [quality.name for quality in made.qualities]
+    await queries.drop_unmade_qualities.run(connection, video_id=video_id, job_id=job_id, made=names)
     for quality in made.qualities:
         if quality.name not in QUALITIES:
             continue
@@ -90,6 +111,7 @@ async def _settle_qualities(
         await queries.settle_quality.run(
             connection,
             video_id=video_id,
+            job_id=job_id,
             quality=quality.name,
             state="completed" if done else "skipped" if quality.state == "skipped" else "failed",
             width=quality.width,
@@ -102,18 +124,9 @@ async def _settle_qualities(
         )
 
 
-def _names(made: Made) -> set[str]:
-    return {quality.name for quality in made.qualities}
-
-
 async def _read(connection: Connection, storage: Storage, name: str) -> str:
     return await read_text(connection, storage, name, PLAYLIST_BYTES) or ""
 
 
 def _is_text(name: str) -> bool:
     return name.endswith((".m3u8", ".vtt"))
-
-
-def _is_output(folder: str) -> bool:
-    """What was shown before, also if a retranscode has taken it away already."""
-    return folder.rpartition("/")[2].isdecimal()

@@ -25,6 +25,7 @@ from mediamill.videos.trash import empty_trash
 log = logging.getLogger(__name__)
 
 BATCH = 500
+WATCHED_SECONDS = 3600.0  # a stream whose place another took stays so long for those who watch it
 ORPHAN_SECONDS = 86_400.0  # a folder gets its video in a moment; one that has none after so long lost it
 
 
@@ -58,9 +59,13 @@ async def sweep_folders(database: Database, place: Place, older_than_seconds: fl
         async with database.connection() as connection:
             outputs = {one: await storage.folders(connection, video_folder(one)) for one in ids}
             gone = await _orphans(connection, storage, ids, older_than_seconds)
-            gone += await _unshown(connection, outputs)
+            unshown = await _unshown(connection, outputs)
         if deletions_wait(storage.folder):
             break
+        async with database.transaction() as connection:
+            for video_id, output in unshown:
+                await queries.drop_files.run(connection, video_id=video_id, output=output, qualities=None)
+        gone += [output_folder(*one) for one in unshown]
         await storage.remove(database, gone)
         for folder in gone:
             log.info("%s, which nothing names any more, is deleted", folder)
@@ -80,7 +85,7 @@ async def _orphans(
     ]
 
 
-async def _unshown(connection: Connection, outputs: Mapping[UUID, Sequence[str]]) -> list[str]:
+async def _unshown(connection: Connection, outputs: Mapping[UUID, Sequence[str]]) -> list[tuple[UUID, int]]:
     """Streams of videos that are there, but show another, and whose job has ended for good."""
     pairs = [
         (video_id, int(number))
@@ -92,8 +97,9 @@ async def _unshown(connection: Connection, outputs: Mapping[UUID, Sequence[str]]
         connection,
         video_ids=[video_id for video_id, _ in pairs],
         outputs=[output for _, output in pairs],
+        watched_seconds=WATCHED_SECONDS,
     )
-    return [output_folder(row["id"], row["output"]) for row in rows]
+    return [(row["id"], row["output"]) for row in rows]
 
 
 def _id_of(folder: str) -> UUID | None:

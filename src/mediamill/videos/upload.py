@@ -23,6 +23,7 @@ from asyncpg import Record
 
 from mediamill.db.connection import Database
 from mediamill.engine.enqueue import Enqueuer
+from mediamill.engine.priority import read_priority
 from mediamill.errors import InvalidError
 from mediamill.media.sniff import UNKNOWN, Sniffed, sniff_file
 from mediamill.settings import Settings
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 
 VIDEO, SOUND = "video/", "audio/"
 NAME_CHARACTERS = 200
+NORMAL = "normal"
 LOOK_BYTES = 64 * 1024
 LOCK_SECONDS, LOCK_TRIES = 0.1, 20  # a line that was just cut off lets go of its upload in a moment
 MOST_CHARACTERS = {
@@ -54,6 +56,7 @@ MOST_CHARACTERS = {
     "category": 100,
     "fingerprint": 500,
     "filename": 1_000,
+    "priority": 20,
 }
 
 
@@ -324,11 +327,13 @@ class Uploads:
 
 def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """What a sender may say, cleaned; before gigabytes are sent for nothing."""
-    return {
+    said = {
         name: clean_fact(name, metadata[name], most)
         for name, most in MOST_CHARACTERS.items()
         if name in metadata
     }
+    read_priority(said.get("priority") or NORMAL)
+    return said
 
 
 async def _looked_at(pieces: AsyncIterable[bytes | Inflow]) -> AsyncIterator[bytes | Inflow]:
@@ -375,4 +380,5 @@ def _new_video(row: Record, mime_type: str) -> NewVideo:
         source_name=PureWindowsPath(row["name"]).name[-NAME_CHARACTERS:],
         source_bytes=row["bytes"],
         mime_type=mime_type,
+        priority=read_priority(said.get("priority") or NORMAL),
     )

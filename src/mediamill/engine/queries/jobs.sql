@@ -260,6 +260,13 @@ with back as (
 )
 select back.*, pg_notify('mediamill_jobs', back.pool) from back;
 
+-- name: set_priority
+-- Of jobs that wait. One that is being claimed now is locked: this waits, then finds it running, and leaves it. The pool
+-- is notified, because hints are kept by priority.
+update jobs j set priority = :priority
+where j.id = any (:ids::bigint[]) and j.state in ('queued', 'scheduled', 'held')
+returning j.id, pg_notify('mediamill_jobs', j.pool);
+
 -- name: reroute_job
 -- The bytes are of another type than was claimed: to the pool of the real type. The attempt does not count, and what
 -- was claimed is kept in the payload, by which the next processor knows that it must not send the job on again.
@@ -296,11 +303,11 @@ with gone as (
         f.traceback as dead_traceback, f.notice as dead_notice
 ), kept as (
     insert into dead_jobs (id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
-        reason, error, traceback, notice)
+        token, worker_id, worker_name, created_at, started_at, claimed_at, step, percent, parts, checkpoint, result,
+        trace, reason, error, traceback, notice)
     select id, kind, pool, owner, subject_id, mime_type, priority, payload, attempts, max_attempts,
-        token, worker_id, worker_name, created_at, started_at, step, percent, parts, checkpoint, result, trace,
-        dead_reason, dead_error, dead_traceback, dead_notice from gone
+        token, worker_id, worker_name, created_at, started_at, claimed_at, step, percent, parts, checkpoint, result,
+        trace, dead_reason, dead_error, dead_traceback, dead_notice from gone
 ), counted as (
     insert into throughput as t (minute, pool, worker_id, failed)
     select date_trunc('minute', now()), pool, coalesce(worker_id, 0), count(*) from gone
