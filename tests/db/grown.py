@@ -14,6 +14,7 @@ from mediamill.access.users import list_users
 from mediamill.app import all_kinds
 from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.senders import list_senders
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection
 from mediamill.db.migrate import upgrade
@@ -200,12 +201,18 @@ async def _unheard(connection: Connection) -> None:
 
 async def _networks(connection: Connection) -> None:
     found = {bot["id"]: BotConfig.model_validate(bot["config"]).access for bot in await list_bots(connection)}
-    groups = {bot_id: access.groups for bot_id, access in found.items() if bot_id != "old bot"}
+    groups = {bot_id: access.groups for bot_id, access in found.items() if bot_id not in ("old bot", "old gate")}
     assert groups == {"old listener": "always", "old shop": "never", "old talker": "always"}
     for bot_id in groups:
         access = found[bot_id]
         limits = (access.messages_per_day, access.media_seconds_per_day, access.tokens_per_day)
         assert (access.mode, limits) == ("open", (0, 0, 0))
+
+
+async def _senders(connection: Connection) -> None:
+    """Who was allowed still is."""
+    (sender,) = await list_senders(connection, "old gate")
+    assert (sender["sender_id"], sender["state"]) == ("491700000015@s.whatsapp.net", "allowed")
 
 
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
@@ -223,4 +230,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
+    "0015": _senders,
 }

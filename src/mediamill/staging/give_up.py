@@ -11,6 +11,7 @@ from pathlib import Path
 from mediamill.db.connection import Database
 from mediamill.engine.dead import give_up_files
 from mediamill.engine.watch import subjects_at_work
+from mediamill.staging.awaited import awaited_among
 from mediamill.staging.file_names import to_text
 from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.contract import Storage
@@ -25,6 +26,9 @@ async def delete_unused(database: Database, storage: Storage, paths: Sequence[Pa
         return 0  # and no job is told that its file is gone
     guids = [to_text(path.name) for path in paths]
     async with database.transaction() as connection:
+        awaited = await awaited_among(connection, guids)
+        paths = [path for path in paths if to_text(path.name) not in awaited]
+        guids = [to_text(path.name) for path in paths]
         # Beside a bucket, the file of a job is there; this is a copy that was left behind.
         if isinstance(storage, BucketStorage):
             unused = set(guids) - await subjects_at_work(connection, guids)

@@ -38,7 +38,12 @@ NUMBERS = (
     Field("backoff_limit_seconds", "Longest back-off", "The wait grows no further than this.", "seconds"),
     Field("lease_seconds", "Lease", "A claim holds so long without a sign of progress.", "seconds"),
     Field("stale_seconds", "Stale after", "Past its lease by so much, a claim is taken back.", "seconds"),
-    Field("forget_after_seconds", "Give up after", "A job that nobody moves for so long is dead.", "seconds"),
+    Field(
+        "forget_after_seconds",
+        "Give up after",
+        "A job that nobody moves for so long is dead. Time without a server or a worker does not count.",
+        "seconds",
+    ),
 )
 SWITCHES = (
     Field("retry", "Try again after a failure", ""),
