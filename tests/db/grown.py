@@ -201,7 +201,9 @@ async def _unheard(connection: Connection) -> None:
 
 async def _networks(connection: Connection) -> None:
     found = {bot["id"]: BotConfig.model_validate(bot["config"]).access for bot in await list_bots(connection)}
-    groups = {bot_id: access.groups for bot_id, access in found.items() if bot_id not in ("old bot", "old gate")}
+    groups = {
+        bot_id: access.groups for bot_id, access in found.items() if bot_id not in ("old bot", "old gate")
+    }
     assert groups == {"old listener": "always", "old shop": "never", "old talker": "always"}
     for bot_id in groups:
         access = found[bot_id]
