@@ -445,7 +445,9 @@ class Settings(BaseSettings):
 
     # staging
     staged_keep_hours: float = Field(
-        default=4, gt=0, description="Age at which a staged file that no job names is deleted."
+        default=4,
+        gt=0,
+        description="Age at which a staged file that no job names is deleted. Time without a server does not count.",
     )
     upload_limit_bytes: int = Field(
         default=2 * 1024**3, gt=0, description="Largest file that can be sent to a bot over HTTP."
@@ -473,7 +475,8 @@ class Settings(BaseSettings):
     placeholder_keep_hours: float = Field(
         default=3,
         gt=0,
-        description="Age at which a message that still waits for the text of its media is given up.",
+        description="Age at which a message that still waits for the text of its media is given up. Time in which "
+        "nothing could run does not count.",
     )
     message_ids_keep_days: int = Field(
         default=30, ge=1, description="How long a message that comes again is known to have come before."

@@ -22,15 +22,20 @@ from mediamill.staging import staging_folder
 from mediamill.staging.sweep import sweep_staging
 from tests.conftest import wait_until
 from tests.conversations.conftest import Ground, say, send_media
+from tests.outages import let_time_pass
 
 
 async def give_up(ground: Ground, queues: BotQueuesManager) -> int:
     return await give_up_placeholders(ground.database, ground.engine, [queues], 3)
 
 
-def grow_old(queues: BotQueuesManager) -> None:
+async def grow_old(
+    ground: Ground, queues: BotQueuesManager, hours: float = 4, *, served: bool = True
+) -> None:
+    """In memory, and in the database, which decides."""
     for _, message in queues.placeholders():
-        message.accepted_time -= timedelta(hours=4)
+        message.accepted_time -= timedelta(hours=hours)
+    await let_time_pass(ground.database, hours, served=served)
 
 
 async def until_gone(path: Path) -> None:
@@ -51,7 +56,7 @@ async def test_an_old_placeholder_goes_to_the_dead_letter_with_its_job_and_is_to
 ) -> None:
     keeper, queues = await ground.run(reply={"by": "echo"})
     await send_media(queues, "g-old", caption="my cat")
-    grow_old(queues)
+    await grow_old(ground, queues)
     await send_media(queues, "g-young")
     assert await give_up(ground, queues) == 1
     assert await give_up(ground, queues) == 0
@@ -74,7 +79,7 @@ async def test_a_job_that_runs_or_has_its_result_is_left_alone(ground: Ground) -
         await send_media(queues, guid)
     first, second = await ground.claim()
     await ground.finish(first, text="one")
-    grow_old(queues)
+    await grow_old(ground, queues)
     assert await give_up(ground, queues) == 0
     await ground.finish(second, text="two")
     await keeper.deliver_once()
@@ -87,10 +92,48 @@ async def test_a_placeholder_without_any_job_is_told_too(ground: Ground) -> None
     keeper, queues = await ground.run()
     await send_media(queues, "guid-1", caption="my cat")
     await ground.one("delete from jobs")
-    grow_old(queues)
+    await grow_old(ground, queues)
     assert await give_up(ground, queues) == 1
     await keeper.deliver_once()
     await ground.until_stored("[The media could not be processed] my cat")
+
+
+@pytest.mark.spec("E34")
+async def test_media_that_waited_through_an_outage_are_not_given_up(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-job")
+    await send_media(queues, "g-jobless")
+    await ground.one("delete from jobs where subject_id = 'g-jobless' returning 1")
+    await grow_old(ground, queues, 2)
+    await grow_old(ground, queues, 5, served=False)
+    await keeper.tidy()
+    waiting = "select guid from arrivals where state = 'placeholder' order by guid"
+    assert await ground.rows(waiting) == [("g-job",), ("g-jobless",)]
+    await grow_old(ground, queues, 1.1)
+    await keeper.tidy()
+    await keeper.deliver_once()
+    await ground.until_stored(*["[The media could not be processed]"] * 2)
+
+
+@pytest.mark.spec("E34", "C23")
+async def test_media_of_a_bot_that_was_stopped_wait_for_its_return(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-done")
+    (job,) = await ground.claim()
+    await send_media(queues, "g-waits")
+    await ground.stop()
+    await keeper.keep_once()
+    await ground.finish(job, text="done meanwhile")
+    await let_time_pass(ground.database, 20, served=True)
+    assert await run_chore(ground.database, ground.engine, bury_forgotten) == 0
+    await ground.start()
+    await keeper.keep_once()
+    await keeper.tidy()
+    assert await run_chore(ground.database, ground.engine, bury_forgotten) == 0
+    (job,) = await ground.claim()
+    await ground.finish(job, text="done after")
+    await keeper.deliver_once()
+    await ground.until_stored("done meanwhile", "done after")
 
 
 @pytest.mark.spec("E34")
@@ -101,7 +144,7 @@ async def test_more_placeholders_than_a_batch_are_all_given_up(
     keeper, queues = await ground.run()
     for n in range(12):
         await send_media(queues, f"guid-{n}")
-    grow_old(queues)
+    await grow_old(ground, queues)
     await keeper.tidy()
     await keeper.deliver_once()
     await ground.until_stored(*["[The media could not be processed]"] * 12)
@@ -116,13 +159,11 @@ async def test_a_forgotten_job_is_told_to_the_conversation_and_a_late_word_of_it
     keeper, queues = await ground.run()
     await send_media(queues, "guid-1")
     jobs = await ground.claim()
-    await ground.one(
-        "update jobs set lease_expires_at = now() - interval '5 hours', claimed_at = now() - interval '6 hours', "
-        "created_at = now() - interval '6 hours', run_after = now() - interval '6 hours' returning 1"
-    )
     staged = staging_folder(ground.settings.data_folder) / "guid-1"
     staged.parent.mkdir(parents=True)
     staged.write_bytes(b"x")
+    await let_time_pass(ground.database, 6, served=True)
+    await let_time_pass(ground.database, 1, served=False)
     await run_chore(ground.database, ground.engine, release_expired)
     assert await run_chore(ground.database, ground.engine, bury_forgotten) == 1
     await until_gone(staged)
@@ -146,7 +187,7 @@ async def test_staged_files_live_as_long_as_their_jobs(ground: Ground) -> None:
         (folder / guid).write_bytes(b"x")
         os.utime(folder / guid, (hours_ago, hours_ago))
     await send_media(queues, "g-given-up")
-    grow_old(queues)
+    await grow_old(ground, queues)
     await send_media(queues, "g-job")
     await give_up(ground, queues)
     await until_gone(folder / "g-given-up")
@@ -177,7 +218,7 @@ async def test_tidying_up_is_one_round_of_everything_and_the_table_takes_turns(g
     await say(queues, "old")
     await ground.until_stored("old")
     await send_media(queues, "guid-1", caption="my cat")
-    grow_old(queues)
+    await grow_old(ground, queues)
     for sql in (
         "update arrivals set accepted_at = now() - interval '400 days' where id = 1 returning 1",
         """insert into sender_days (bot_id, provider_name, sender_id, day)
@@ -218,8 +259,9 @@ async def test_only_what_waited_longer_than_asked_for_is_given_up_however_much_i
     _, queues = await ground.run()
     for n in range(5):
         await send_media(queues, f"guid-{n}")
-    for (_, message), minutes in zip(queues.placeholders(), (59, 61, 61, 61, 61), strict=True):
-        message.accepted_time -= timedelta(minutes=minutes)
+        if n == 3:
+            await grow_old(ground, queues, 2 / 60)
+    await grow_old(ground, queues, 59 / 60)
     gave = await janitor.give_up_placeholders(ground.database, ground.engine, [queues], 1.0)
     assert gave == 4
-    assert await ground.rows("select subject_id from jobs") == [("guid-0",)]
+    assert await ground.rows("select subject_id from jobs") == [("guid-4",)]

@@ -6,20 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from mediamill.engine.hold import hold_owner
+from mediamill.engine.hold import hold_owner, release_owner
 from mediamill.engine.recovery.janitor import bury_forgotten, forget_old
+from mediamill.engine.recovery.served import note_served
 from mediamill.engine.recovery.sweep import JANITOR, run_chore, run_chores
 from mediamill.engine.workers import register_worker
 from tests.engine.conftest import Bench
+from tests.outages import let_time_pass
 
 
 async def age(bench: Bench, hours: float) -> None:
-    """All jobs become older."""
-    await bench.run(
-        "update jobs set created_at = created_at - $1 * interval '1 hour', "
-        "run_after = run_after - $1 * interval '1 hour', claimed_at = claimed_at - $1 * interval '1 hour'",
-        hours,
-    )
+    """All jobs become older, while workers serve all pools."""
+    await let_time_pass(bench.database, hours, served=True)
 
 
 @pytest.mark.spec("E34")
@@ -50,6 +48,66 @@ async def test_a_result_that_waits_for_an_owner_on_hold_is_not_forgotten(bench: 
     await age(bench, 100)
     await run_chore(bench.database, bench.engine, bury_forgotten)
     assert [await bench.state(away), await bench.state(here)] == ["completed", "dead"]
+
+
+@pytest.mark.spec("E34")
+async def test_time_in_which_nothing_could_run_makes_no_job_older(bench: Bench) -> None:
+    done, waits = await bench.enqueue("test.delivered"), await bench.enqueue()
+    await bench.finish(*await bench.claim(), result='"text"')
+    await age(bench, 2)
+    await let_time_pass(bench.database, 5, served=False)
+    await note_served(bench.database)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    await age(bench, 0.9)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    await age(bench, 0.2)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 2
+    assert [await bench.state(waits), await bench.state(done)] == ["dead", "dead"]
+
+
+@pytest.mark.spec("E34")
+async def test_the_age_of_what_an_owner_on_hold_has_counts_from_its_return(bench: Bench) -> None:
+    done = await bench.enqueue("test.delivered", owner="bot")
+    await bench.finish(*await bench.claim(), result='"text"')
+    waits = await bench.enqueue(owner="bot")
+    async with bench.database.transaction() as connection:
+        await hold_owner(connection, "bot")
+    await age(bench, 100)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    async with bench.database.transaction() as connection:
+        assert await release_owner(connection, "bot") == 1
+    await age(bench, 2.9)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 0
+    assert [await bench.state(waits), await bench.state(done)] == ["queued", "completed"]
+    await age(bench, 0.2)
+    assert await run_chore(bench.database, bench.engine, bury_forgotten) == 2
+
+
+@pytest.mark.spec("E34")
+async def test_a_pool_is_served_while_a_server_runs_and_a_worker_of_it_lives_and_is_not_paused(
+    bench: Bench,
+) -> None:
+    async with bench.database.connection() as connection:
+        worker = await register_worker(connection, name="w", pools=["scripted"])
+
+    async def minute_later(minutes: float = 1) -> dict[str, list[int]]:
+        """The spans of each pool, in seconds."""
+        await let_time_pass(bench.database, minutes / 60, served=False)
+        await note_served(bench.database)
+        spans = "array_agg(extract(epoch from until_at - since_at)::integer order by since_at)"
+        async with bench.database.connection() as connection:
+            rows = await connection.fetch(f"select pool, {spans} as spans from served group by pool")
+        return {row["pool"]: row["spans"] for row in rows}
+
+    assert await minute_later() == {"": [0], "scripted": [0]}
+    assert await minute_later() == {"": [60], "scripted": [60]}
+    await bench.run("update workers set state = 'paused' where id = $1", worker)
+    assert await minute_later() == {"": [120], "scripted": [60]}
+    await bench.run("update workers set state = 'idle' where id = $1", worker)
+    assert await minute_later() == {"": [180], "scripted": [180]}
+    assert await minute_later(5) == {"": [180, 0], "scripted": [180, 0]}
+    await bench.run("update workers set session_lost_at = now() where id = $1", worker)
+    assert await minute_later() == {"": [180, 60], "scripted": [180, 0]}
 
 
 @pytest.mark.spec("E34")

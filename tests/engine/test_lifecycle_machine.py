@@ -145,12 +145,16 @@ class Machine(WorkerRules):
         job = waiting[pick % len(waiting)]
         self.sql("delete from throughput")
         self.sql(
+            "insert into served select pool, now() - interval '10 hours', now() "
+            "from (select '' as pool union select name from pools) pools on conflict do nothing"
+        )
+        self.sql(
             "update jobs set created_at = now() - interval '4 hours', run_after = now() - interval '4 hours',"
             " claimed_at = null, progress_at = null where id = $1",
             job.id,
         )
         self.run(run_chore(self.database, self.engine, bury_forgotten))
-        if job.state is State.COMPLETED and job.owner in self.model.held:  # it waits as long as it takes
+        if job.state is State.HELD or job.owner in self.model.held:  # it waits as long as it takes
             self.sql("update jobs set created_at = now(), run_after = now() where id = $1", job.id)
         else:
             self.model.bury(job)

@@ -15,6 +15,7 @@ from mediamill.engine.recovery.release import release_claims
 from mediamill.engine.store import recovery
 from mediamill.engine.watch import counters
 from tests.engine.conftest import Bench
+from tests.outages import let_time_pass
 
 
 async def alerts(bench: Bench) -> dict[str, Any]:
@@ -104,9 +105,11 @@ async def test_jobs_of_subjects_that_were_forgotten_are_abandoned_but_not_what_r
     await bench.claim()
     waits = await bench.enqueue("test.subject", subject_id="w")
     other = await bench.enqueue("test.subject", subject_id="o")
+    await let_time_pass(bench.database, 2, served=True)
     async with bench.database.transaction() as connection:
-        assert await abandon_subjects(connection, bench.engine, ["r", "w", "x"]) == 1
-        assert await abandon_subjects(connection, bench.engine, []) == 0
+        assert await abandon_subjects(connection, bench.engine, ["r", "w", "x"], 7_300) == 0
+        assert await abandon_subjects(connection, bench.engine, ["r", "w", "x"], 7_100) == 1
+        assert await abandon_subjects(connection, bench.engine, [], 0) == 0
     assert [await bench.state(id_) for id_ in (runs, waits, other)] == ["running", "dead", "queued"]
     assert await bench.one("select reason from dead_jobs") == "abandoned"
     assert await bench.subject("w") == "failed"

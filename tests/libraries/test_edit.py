@@ -16,6 +16,7 @@ from mediamill.libraries.retag import let_go_of_outdated_jobs
 from mediamill.libraries.trash import remove_library
 from tests.engine.waiting import until_blocked
 from tests.libraries.played import IMAGES, VIDEOS, Ground, ground
+from tests.outages import let_time_pass
 
 __all__ = ["ground"]
 
@@ -86,8 +87,7 @@ async def test_what_was_at_hand_when_a_library_was_paused_is_at_hand_the_next_da
     await ground.library(images=2, videos=1)
     await ground.feed()
     await switch(ground, pause_library)
-    day_ago = "now() - interval '1 day'"
-    await ground.run(f"update jobs set created_at = {day_ago}, run_after = {day_ago}")
+    await let_time_pass(ground.database, 24, served=True)
     async with ground.database.transaction() as connection:
         assert await bury_forgotten(connection, ground.engine) == 0
     await switch(ground, resume_library)

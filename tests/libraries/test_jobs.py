@@ -14,6 +14,7 @@ from mediamill.settings import Settings
 from mediamill.staging.inputs import RootAwayError
 from tests.libraries.played import IMAGES, TAGS, Ground, ground
 from tests.libraries.tagged import asset, proxied
+from tests.outages import let_time_pass
 
 __all__ = ["ground"]
 
@@ -124,9 +125,7 @@ async def test_a_job_that_nobody_came_for_lets_its_asset_wait_again(ground: Grou
 
     await ground.library(images=1)
     await ground.feed()
-    await ground.run(
-        "update jobs set created_at = now() - interval '1 year', run_after = now() - interval '1 year'"
-    )
+    await let_time_pass(ground.database, 24 * 365, served=True)
     async with ground.database.transaction() as connection:
         assert await bury_forgotten(connection, ground.engine) == 1
     assert (await asset(ground))["status"] == "pending"

@@ -22,6 +22,7 @@ from mediamill.engine.recovery.expired import release_expired
 from mediamill.engine.recovery.janitor import bury_forgotten
 from mediamill.engine.recovery.sweep import run_chore
 from tests.conversations.conftest import Ground, ground, say, send_media
+from tests.outages import let_time_pass
 
 __all__ = ["ground"]
 
@@ -60,15 +61,13 @@ def queues_of(keeper: BotKeeper) -> BotQueuesManager:
 
 async def expire(ground: Ground) -> None:
     """The worker was silent for hours."""
-    await ground.one(
-        "update jobs set lease_expires_at = now() - interval '5 hours', claimed_at = now() - interval '6 hours', "
-        "created_at = now() - interval '6 hours', run_after = now() - interval '6 hours'"
-    )
+    await ground.one("update jobs set lease_expires_at = now() - interval '5 hours'")
 
 
-def grow_old(queues: BotQueuesManager) -> None:
+async def grow_old(ground: Ground, queues: BotQueuesManager) -> None:
     for _, message in queues.placeholders():
         message.accepted_time -= timedelta(hours=4)
+    await let_time_pass(ground.database, 4, served=True)
 
 
 @pytest.mark.spec("C22", "C23", "E11", "E12")
@@ -180,7 +179,7 @@ async def test_janitor_against_a_late_worker(
         job = await claim_one(ground, queues, f"g{round_}")
         if round_ % 2:
             await expire(ground)
-        grow_old(queues)
+        await grow_old(ground, queues)
 
         async def tidy() -> None:
             await run_chore(ground.database, ground.engine, release_expired)
@@ -218,7 +217,7 @@ async def test_a_word_that_comes_after_the_janitor_is_dropped_with_a_warning(
     keeper, queues = await ground.run()
     job = await claim_one(ground, queues, "guid-1")
     await expire(ground)
-    grow_old(queues)
+    await grow_old(ground, queues)
     await run_chore(ground.database, ground.engine, release_expired)
     assert await give_up_placeholders(ground.database, ground.engine, [queues], 3) == 1
     assert (await ground.finish(job, text="too late")).lost == {job.id}
@@ -236,7 +235,7 @@ async def test_retry_against_janitor(ground: Ground) -> None:
         assert message is not None
         [job] = await ground.claim()
         await ground.fail(job, "broken")
-        grow_old(queues)
+        await grow_old(ground, queues)
 
         async def retry(late: int, message_id: int) -> str:
             await steps(late)

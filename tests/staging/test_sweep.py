@@ -16,12 +16,14 @@ from mediamill.engine.kinds import JobKind, Kinds
 from mediamill.engine.model import NewJob
 from mediamill.staging import failed_folder, staging_folder
 from mediamill.staging import sweep as sweep_file
+from mediamill.staging.awaited import await_file, forget_awaited
 from mediamill.staging.give_up import delete_unused
 from mediamill.staging.inputs import end_input
 from mediamill.staging.sweep import sweep_failed, sweep_staging, sweep_staging_forever
 from mediamill.storage.choose import storage_at
 from mediamill.storage.deletions import hold_deletions
 from tests.conftest import wait_until
+from tests.outages import let_time_pass
 
 FOUR_HOURS = 4 * 3600
 
@@ -48,6 +50,45 @@ async def test_only_old_files_that_no_job_names_are_deleted(database: Database, 
     assert not orphan.exists()
     assert named.exists()
     assert young.exists()
+
+
+@pytest.mark.spec("E34")
+async def test_files_are_no_older_for_the_time_in_which_no_server_ran(
+    database: Database, tmp_path: Path
+) -> None:
+    """A server ran for an hour, not for five, and then for three and a half."""
+    await let_time_pass(database, 1, served=True)
+    await let_time_pass(database, 5, served=False)
+    await let_time_pass(database, 3.5, served=True)
+    waits, orphan = _stage(tmp_path, "waits", 8.9 * 3600), _stage(tmp_path, "orphan", 9.1 * 3600)
+
+    async def is_swept() -> bool:
+        return not orphan.exists()
+
+    task = asyncio.create_task(
+        sweep_staging_forever(
+            database, tmp_path, keep_seconds=FOUR_HOURS, failed_keep_seconds=FOUR_HOURS, every_seconds=0.01
+        )
+    )
+    await wait_until(is_swept)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert waits.exists()
+
+
+@pytest.mark.spec("E34", "C42")
+async def test_a_file_that_a_bridge_may_still_hand_over_is_no_orphan_until_its_message_came(
+    database: Database, tmp_path: Path
+) -> None:
+    path = _stage(tmp_path, "awaited", 100 * 3600)
+    async with database.connection() as connection:
+        await await_file(connection, "awaited")
+        assert await sweep_staging(database, tmp_path, FOUR_HOURS) == 0
+        await forget_awaited(connection)
+        assert path.exists()
+        await connection.execute("update awaited_files set awaited_at = now() - interval '32 days'")
+        await forget_awaited(connection)
+    assert await sweep_staging(database, tmp_path, FOUR_HOURS) == 1
 
 
 @pytest.mark.spec("E34")
@@ -104,6 +145,7 @@ async def test_the_janitor_sweeps_every_folder_and_outlives_a_database_that_refu
     async def failed() -> bool:
         return "the sweep of staged files failed" in caplog.text
 
+    await run("insert into served values ('', now() - interval '1 hour', now())")
     await run("alter table dead_jobs rename to hidden")
     places = [tmp_path / name for name in ("derivatives/001/1-1", "kept/001/1")]
     for place in places:

@@ -12,7 +12,7 @@ import pytest
 from mediamill.conversations import insist
 from mediamill.db.connection import Database
 from tests.conftest import admin_url, wait_until
-from tests.whatsapp.knocking import ANN, Knocking, ask, frame, heard, knocking_at, text
+from tests.whatsapp.knocking import ANN, GUID, Knocking, ask, frame, heard, knocking_at, text
 
 
 @pytest.mark.spec("C40")
@@ -141,3 +141,19 @@ async def test_refusals_of_one_bot_are_not_counted_for_another(knocking: Knockin
 
         await wait_until(told, 30)
     assert (await knocking.status("second"))["refused"] == 0
+
+
+@pytest.mark.spec("C42", "E34")
+async def test_a_file_is_awaited_from_the_question_until_its_message_comes_and_is_not_fetched_again_after_it(
+    knocking: Knocking,
+) -> None:
+    media = {"id": "m", "media_processing_id": GUID, "mime_type": "image/jpeg"}
+    question = frame(text("look", **media)).replace('"message"', '"ask"', 1)
+    async with knocking.bridge() as line:
+        assert (await ask(line, question))["type"] == "admit"
+        assert (await ask(line, question))["type"] == "admit"
+        assert await knocking.rows("select guid from awaited_files") == [(GUID,)]
+        assert (await ask(line, frame(text("look", **media))))["type"] == "ack"
+        assert await knocking.rows("select guid from awaited_files") == []
+        assert (await ask(line, question))["type"] == "ack"
+        assert await knocking.rows("select guid from awaited_files") == []

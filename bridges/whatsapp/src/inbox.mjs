@@ -3,7 +3,8 @@
  * the message may come in; the message follows when its file is there or cannot be had. A download never holds up what
  * came after it.
  */
-import { obtainMedia } from './obtain_media.mjs';
+import { join } from 'node:path';
+import { exists, obtainMedia } from './obtain_media.mjs';
 import { Slots } from './slots.mjs';
 import { pause, timing } from './timing.mjs';
 import { translate } from './translate.mjs';
@@ -53,7 +54,14 @@ export class Inbox {
   async frame(id) {
     const record = await this.#bot.spool.read(id);
     const { payload, media } = translate(record, this.#bot.groupName);
-    return { type: media && !record.outcome ? 'ask' : 'message', spool_id: id, payload };
+    const isAsked = media && !(await this.#isFetched(record));
+    return { type: isAsked ? 'ask' : 'message', spool_id: id, payload };
+  }
+
+  /** A file that was fetched and is gone is fetched again, unless mediamill has the message already. */
+  async #isFetched({ guid, outcome }) {
+    if (!outcome || outcome.mime_type.startsWith('media_corrupt_')) return Boolean(outcome);
+    return exists(join(this.#bot.staging, guid));
   }
 
   /** The message may come in: its file is fetched. @param {string} id */

@@ -88,7 +88,8 @@ function announcedBytes(fileLength) {
   return Number.isFinite(bytes) && bytes > 0 ? bytes : 0;
 }
 
-async function exists(file) {
+/** @param {string} file */
+export async function exists(file) {
   return stat(file).then(
     () => true,
     () => false,

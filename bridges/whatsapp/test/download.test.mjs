@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import pino from 'pino';
-import './support/haste.mjs';
+import { shipped } from './support/haste.mjs';
 import { downloadMedia } from '../src/download.mjs';
 import { mediaAddress } from '../src/media_address.mjs';
 import { obtainMedia } from '../src/obtain_media.mjs';
@@ -248,6 +248,30 @@ describe('a media file', () => {
     assert.deepEqual(await obtain(media), { mime_type: 'media_corrupt_image', quota_exceeded: false });
     assert.equal(server.count('/broken'), 3);
     assert.deepEqual(await readdir(staging), []);
+  });
+
+  it('is tried three times, with 2, 4 and 8 seconds in between', async (context) => {
+    assert.equal(shipped.downloadTries, 3);
+    const hasty = { ...timing };
+    Object.assign(timing, { downloadPauseSeconds: shipped.downloadPauseSeconds, downloadTries: 4 });
+    const pauses = [];
+    const { setTimeout } = globalThis;
+    context.mock.method(globalThis, 'setTimeout', (work, milliseconds, ...rest) => {
+      const isPause = [2000, 4000, 8000].includes(milliseconds);
+      if (isPause) pauses.push({ milliseconds, tries: server.count('/pauses') });
+      return setTimeout(work, isPause ? 0 : milliseconds, ...rest);
+    });
+    const media = serve('/pauses', (_request, response) => response.writeHead(500).end());
+    try {
+      assert.equal((await obtain(media)).mime_type, 'media_corrupt_image');
+    } finally {
+      Object.assign(timing, hasty);
+    }
+    assert.deepEqual(pauses, [
+      { milliseconds: 2000, tries: 1 },
+      { milliseconds: 4000, tries: 2 },
+      { milliseconds: 8000, tries: 3 },
+    ]);
   });
 
   for (const status of [404, 410]) {

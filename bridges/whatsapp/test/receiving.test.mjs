@@ -1,7 +1,7 @@
 /** The whole bridge with unmodified Baileys against a loopback WhatsApp (C40 to C43). */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { ANN, GROUP, Story } from './support/story.mjs';
@@ -162,6 +162,20 @@ describe('the bridge', () => {
     const texts = story.mediamill.messages.filter((payload) => payload.provider_message_id.startsWith(name('-')));
     assert.deepEqual(texts.map((payload) => payload.message), ['0', '1', '2', '3', '4']);
     await story.bridge.empty('one');
+  });
+
+  it('fetches a file again that was deleted before mediamill had its message', async () => {
+    const { answer } = story.mediamill;
+    story.mediamill.answer = () => null;
+    await story.push({ kind: 'image', ...FILE, id: name() });
+    const payload = await come(name());
+    await rm(join(story.staging, payload.media_processing_id));
+    story.mediamill.answer = answer;
+    story.mediamill.drop();
+    await story.bridge.empty('one');
+    assert.deepEqual(await bytesOf(payload), PLAIN);
+    const asked = story.mediamill.asked.filter((frame) => frame.payload.provider_message_id === name());
+    assert.equal(asked.length, 2, 'mediamill is asked again, which may have the message already');
   });
 
   it('connects again when WhatsApp drops the line, and gets what waited there', async () => {

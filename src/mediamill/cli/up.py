@@ -143,6 +143,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.app import search_fillers
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
+    from mediamill.engine.recovery.served import note_served_forever
     from mediamill.engine.recovery.sweep import sweep_forever
     from mediamill.intake.sweep import sweep_intake_forever
     from mediamill.intake.watch import watch_folders_forever
@@ -170,6 +171,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     return [
         *beside,
         app.dispatch.run(app.database),
+        note_served_forever(app.database),
         sweep_forever(app.database, app.engine),
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),

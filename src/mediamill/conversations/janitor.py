@@ -12,6 +12,7 @@ from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.model import ABANDONED
 from mediamill.engine.recovery.janitor import abandon_subjects
+from mediamill.engine.recovery.served import server_cutoff
 from mediamill.engine.rules import Engine
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ async def give_up_placeholders(
 ) -> int:
     """Placeholders in memory older than this, with their jobs, to the dead letter. What runs is left to its lease.
 
+    The database decides which: time in which their jobs could not run does not count.
     The conversations get their notice by the same way as any failure: the records first, then the delivery.
     """
     before = datetime.now(UTC) - timedelta(hours=keep_hours)
@@ -38,18 +40,19 @@ async def give_up_placeholders(
     count = 0
     for first in range(0, len(old), BATCH):
         async with database.transaction() as connection:
-            count += await _give_up(connection, engine, old[first : first + BATCH])
+            count += await _give_up(connection, engine, old[first : first + BATCH], keep_hours * 3600)
     if count:
         log.warning("%d messages waited too long for their media and were given up", count)
     return count
 
 
-async def _give_up(connection: Connection, engine: Engine, guids: list[str]) -> int:
+async def _give_up(connection: Connection, engine: Engine, guids: list[str], keep_seconds: float) -> int:
     """Of those whose text or notice is in the records, memory hears soon; a job of theirs is another try, asked for."""
     open_ = await queries.open_placeholders.rows(connection, guids=guids)
     guids = [row["guid"] for row in open_]
-    count = await abandon_subjects(connection, engine, guids)
-    rows = await queries.jobless_placeholders.rows(connection, guids=guids)
+    count = await abandon_subjects(connection, engine, guids, keep_seconds)
+    before = await server_cutoff(connection, keep_seconds)
+    rows = await queries.jobless_placeholders.rows(connection, guids=guids, before=before)
     done = await queries.finish_arrivals.rows(
         connection,
         guids=[row["guid"] for row in rows],

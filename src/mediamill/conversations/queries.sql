@@ -133,9 +133,9 @@ order by id limit :batch;
 select guid from arrivals where guid = any (:guids::text[]) and (state = 'placeholder') is true;
 
 -- name: jobless_placeholders
--- Of these placeholders, those that no job will ever finish.
+-- Of these placeholders, those from before this moment that no job will ever finish.
 select a.guid, a.message ->> 'content' as caption from arrivals a
-where a.guid = any (:guids::text[]) and a.state = 'placeholder'
+where a.guid = any (:guids::text[]) and a.state = 'placeholder' and a.accepted_at < :before
     and not exists (select from jobs j where j.subject_id = a.guid);
 
 -- name: stored_media

@@ -17,6 +17,7 @@ from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.model import NewJob
+from mediamill.staging.awaited import take_awaited
 from mediamill.staging.shared import name_staged, send_staged
 from mediamill.storage.choose import Place
 from mediamill.storage.contract import Sent, StorageAwayError
@@ -86,6 +87,8 @@ class DatabaseRecords:
         media: Media | None,
         sent: Sent | None,
     ) -> Message | None:
+        if media is not None:
+            await take_awaited(connection, media.guid)
         added = await queries.accept.value(
             connection,
             **self._bot,

@@ -12,6 +12,7 @@ from mediamill.db.connection import Connection, Database
 from mediamill.engine.dead import give_up_files, unnamed_files
 from mediamill.engine.watch import subjects_at_work
 from mediamill.staging import FAILED, FOLDER
+from mediamill.staging.awaited import awaited_among
 from mediamill.staging.file_names import to_text
 from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.choose import Place, storage_at
@@ -27,6 +28,9 @@ async def delete_unused(database: Database, storage: Storage, paths: Sequence[Pa
         return 0  # and no job is told that its file is gone
     guids = [to_text(path.name) for path in paths]
     async with database.transaction() as connection:
+        awaited = await awaited_among(connection, guids)
+        paths = [path for path in paths if to_text(path.name) not in awaited]
+        guids = [to_text(path.name) for path in paths]
         # Beside a bucket, the file of a job is there; this is a copy that was left behind.
         if isinstance(storage, BucketStorage):
             unused = set(guids) - await subjects_at_work(connection, guids)

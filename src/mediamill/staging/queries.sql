@@ -28,3 +28,17 @@ where datname = current_database() and (application_name like 'mediamill %' or a
     and not (:pooled::boolean and state = 'idle'
         and application_name in ('mediamill server', 'mediamill worker', 'mediamill mcp'))
 group by 1, 2 order by 1, 2;
+
+-- name: await_file!
+-- Somebody else stages this file and hands it over later. Asked again: it is awaited from now on.
+insert into awaited_files (guid) values (:guid) on conflict (guid) do update set awaited_at = now();
+
+-- name: take_awaited!
+delete from awaited_files where guid = :guid;
+
+-- name: awaited_files
+select guid from awaited_files where guid = any (:guids::text[]);
+
+-- name: forget_awaited
+-- By then no chat network sends a message again.
+delete from awaited_files where awaited_at < now() - interval '31 days';

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 from mediamill.db.connection import LOST, Database
+from mediamill.engine.recovery.served import server_cutoff
 from mediamill.staging import failed_folder, staging_folder
+from mediamill.staging.awaited import forget_awaited
 from mediamill.staging.derivatives import sweep_derivatives
 from mediamill.staging.give_up import delete_unused
 from mediamill.staging.kept import sweep_kept
@@ -55,22 +57,32 @@ async def sweep_staging_forever(
     failed_keep_seconds: float,
     every_seconds: float,
 ) -> None:
-    """The background task of the server."""
+    """The background task of the server. Time in which there was none does not count."""
     storage = storage_at(place)
     places = [storage] if isinstance(storage, FolderStorage) else [storage, FolderStorage(storage.folder)]
     while True:
         try:
-            await sweep_staging(database, storage, keep_seconds)
-            await sweep_failed(database, storage, failed_keep_seconds)
+            staged_age, failed_age = await _ages(database, keep_seconds, failed_keep_seconds)
+            await sweep_staging(database, storage, staged_age)
+            await sweep_failed(database, storage, failed_age)
+            async with database.connection() as connection:
+                await forget_awaited(connection)
             for each in places:  # beside a bucket, the folder has what was on its way there
                 await sweep_derivatives(database, each)
                 await sweep_kept(database, each)
-            await sweep_shared(database, storage, keep_seconds, failed_keep_seconds)
+            await sweep_shared(database, storage, staged_age, failed_age)
         except LOST as error:
             log.debug("staging: the database is away: %s", error)
         except Exception:
             log.exception("the sweep of staged files failed")
         await asyncio.sleep(every_seconds)
+
+
+async def _ages(database: Database, *seconds: float) -> list[float]:
+    """How old a file is once servers have run for so long since; older than anything if they have not yet."""
+    async with database.connection() as connection:
+        cutoffs = [await server_cutoff(connection, each) for each in seconds]
+    return [time.time() - (cutoff.timestamp() if cutoff else 0) for cutoff in cutoffs]
 
 
 def _old_files(folder: Path, older_than: float) -> list[Path]:

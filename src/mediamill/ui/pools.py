@@ -39,12 +39,18 @@ NUMBERS = (
     Field("lease_seconds", "Lease", "A claim holds for this long without a sign of life.", "seconds"),
     Field("stale_seconds", "Stale after", "Past its lease by so much, a claim is taken back.", "seconds"),
     Field(
+    Field(
         "no_progress_seconds",
         "No-progress limit",
         "An attempt that reports nothing for this long is stopped and resumed. 0: no limit.",
         "seconds",
     ),
-    Field("forget_after_seconds", "Give up after", "A job that nobody moves for so long is dead.", "seconds"),
+    Field(
+        "forget_after_seconds",
+        "Give up after",
+        "A job that nobody moves for so long is dead. Time without a server or a worker does not count.",
+        "seconds",
+    ),
 )
 SWITCHES = (
     Field("retry", "Try again after a failure", ""),

@@ -1,6 +1,9 @@
 /** For `node --import`: shortens the bridge's pauses, so that tests need not wait for them. */
 import { timing } from '../../src/timing.mjs';
 
+/** As the bridge is shipped. */
+export const shipped = { ...timing };
+
 Object.assign(timing, {
   reconnectFirstSeconds: 0.05,
   reconnectLongestSeconds: 0.5,

@@ -187,9 +187,9 @@ with gone as (
 select id from gone;
 
 -- name: save_results
--- A result that waits for its delivery, on a held job too.
+-- A result that waits for its delivery, on a held job too. How long it waits counts from here (`progress_at`).
 with saved as (
-    update jobs j set state = 'completed', result = f.result, percent = 100, lease_expires_at = null, error = null
+    update jobs j set state = 'completed', result = f.result, percent = 100, progress_at = now(), lease_expires_at = null, error = null
     from unnest(:ids::bigint[], :tokens::bigint[], :results::jsonb[]) as f (id, token, result)
     where j.id = any (:ids) and j.id = f.id and j.token = f.token and j.worker_id = :worker_id
         and (j.state = 'running' and j.lease_expires_at > now()) is true
@@ -399,7 +399,8 @@ with recursive owners (owner) as (
         select id from jobs where state = 'held' and jobs.owner = free.owner order by id limit 50 for update skip locked
     ) b
 )
-update jobs j set state = case when run_after > now() then 'scheduled' else 'queued' end
+update jobs j set state = case when run_after > now() then 'scheduled' else 'queued' end,
+    run_after = greatest(run_after, now())
 where j.id = any (array(select id from back))
 returning j.id, pg_notify('mediamill_jobs', j.pool);
 
@@ -410,13 +411,15 @@ select pg_notify('mediamill_results', '') from gone;
 
 -- name: release_jobs
 -- Locked in the order of their ids: somebody who holds or releases the same ones at this moment waits, and neither for ever.
+-- `run_after`: their age counts from now on, and so does that of results that waited.
 with held as materialized (
-    select id from jobs where owner = :owner and state = 'held' order by id for update
+    select id from jobs where owner = :owner and state in ('held', 'completed') order by id for update
 ), back as (
-    update jobs set state = case when run_after > now() then 'scheduled' else 'queued' end, waiting_since = null
-    where id in (select id from held) returning pool
+    update jobs set run_after = greatest(run_after, now()), waiting_since = null,
+        state = case when state = 'completed' then state when run_after > now() then 'scheduled' else 'queued' end
+    where id in (select id from held) returning pool, state
 ), pools_woken as materialized (
-    select pool, count(*) as jobs from back group by pool
+    select pool, count(*) as jobs from back where state <> 'completed' group by pool
 )
 select pool, jobs, pg_notify('mediamill_jobs', pool) from pools_woken;
 

@@ -110,23 +110,54 @@ select max(id) as last_id,
 from (select id, created_at from jobs where id > :after order by id limit :page) p;
 
 -- name: lock_forgotten
--- Jobs that nobody has moved for longer than their pool allows (0: for ever). What runs is left to its lease,
--- and what waits in a line that moves is not forgotten: its pool has ended other jobs in that time (asked once
--- a pool, not once a job). A result that waits for an owner on hold is done, and waits as long as it takes.
+-- Jobs that nobody has moved for longer than their pool allows (0: for ever), counted in time in which they could have
+-- been moved: by a worker of their pool, or a result by a server. What runs is left to its lease, what belongs to an
+-- owner on hold waits for it, and what waits in a line that moves is not forgotten: its pool has ended other jobs in
+-- that time (asked once a pool, not once a job).
 with p as materialized (
-    select name, forget_after_seconds, exists (
-        select from throughput t
-        where t.pool = name and t.minute > now() - make_interval(secs => forget_after_seconds)) as moves
-    from pools
+    select name, cutoff, exists (select from throughput t where t.pool = name and t.minute > cutoff) as moves,
+        case when forget_after_seconds > 0 then served_cutoff('', forget_after_seconds) end as result_cutoff
+    from (
+        select name, forget_after_seconds,
+            case when forget_after_seconds > 0 then served_cutoff(name, forget_after_seconds) end as cutoff
+        from pools
+    ) pools
 )
 select j.* from jobs j left join p on p.name = j.pool
-where j.id > :after and j.id <= :last_id and j.state <> 'running'
-    and coalesce(p.forget_after_seconds, 10800) > 0
-    and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at)
-        < now() - make_interval(secs => coalesce(p.forget_after_seconds, 10800))
+where j.id > :after and j.id <= :last_id and j.state not in ('running', 'held')
+    and greatest(j.created_at, j.run_after, j.claimed_at, j.progress_at) < case
+        when p.name is null then served_cutoff('', 10800)
+        when j.state = 'completed' then p.result_cutoff
+        else p.cutoff end
     and not (j.state = 'queued' and coalesce(p.moves, false))
-    and not (j.state = 'completed' and exists (select from held_owners h where h.owner = j.owner))
+    and not exists (select from held_owners h where h.owner = j.owner)
 order by j.id limit :batch for update of j skip locked;
+
+-- name: lock_served!
+-- Of two servers the second finds the span that the first has begun.
+lock table served in share row exclusive mode;
+
+-- name: note_served!
+-- A server runs (''), and workers serve these pools: the span of each grows, or a new one begins after a gap.
+with alive as materialized (
+    select '' as pool
+    union all
+    select name from pools p where exists (
+        select from workers w where w.state in ('active', 'idle', 'busy') and w.session_lost_at is null
+            and (w.pools = '{}' or p.name = any (w.pools)))
+), grown as (
+    update served s set until_at = now() from alive a
+    where s.pool = a.pool and s.until_at > now() - make_interval(secs => :gap_seconds)
+    returning s.pool
+)
+insert into served (pool, since_at, until_at)
+select pool, now(), now() from alive where pool not in (select pool from grown);
+
+-- name: forget_served
+delete from served where until_at < now() - interval '2 years';
+
+-- name: served_cutoff
+select served_cutoff(:pool, :seconds);
 
 -- name: forget_finished
 -- Whoever else forgets at this moment has other rows: nobody waits for a batch to be deleted only to find it gone.
@@ -192,6 +223,8 @@ where c.value <= excluded.value - (:every_seconds::float8 * 1000000)::bigint
 returning value;
 
 -- name: lock_waiting_of_subjects
--- A result that waits for its owner is not thrown away.
-select * from jobs where subject_id = any (:subject_ids::text[]) and state not in ('running', 'completed')
+-- Those that could have been moved for longer than this. A result that waits for its owner is not thrown away.
+select * from jobs j where subject_id = any (:subject_ids::text[]) and state not in ('running', 'completed', 'held')
+    and greatest(created_at, run_after, claimed_at, progress_at) < served_cutoff(pool, :older_than_seconds)
+    and not exists (select from held_owners h where h.owner = j.owner)
 order by id for update skip locked;

@@ -47,6 +47,7 @@ async def forget_old(connection: Connection, engine: Engine) -> int:
     count += await store.recovery.forget_keys.run(connection, keep_hours=finished, batch=FORGET_BATCH)
     count += await store.recovery.forget_events.run(connection, keep_hours=events, batch=FORGET_BATCH)
     await store.recovery.forget_throughput.run(connection)
+    await store.recovery.forget_served.run(connection)
     await store.recovery.forget_workers.run(connection)
     await store.alerts.forget_sent.run(connection)
     count += await store.alerts.forget_failures.run(connection, batch=FORGET_BATCH)
@@ -54,7 +55,11 @@ async def forget_old(connection: Connection, engine: Engine) -> int:
     return count
 
 
-async def abandon_subjects(connection: Connection, engine: Engine, subject_ids: Sequence[str]) -> int:
-    """Jobs of subjects that somebody else found forgotten (a placeholder in memory). What runs is left to its lease."""
-    rows = await store.recovery.lock_waiting_of_subjects.rows(connection, subject_ids=list(subject_ids))
+async def abandon_subjects(
+    connection: Connection, engine: Engine, subject_ids: Sequence[str], older_than_seconds: float
+) -> int:
+    """Jobs of subjects that could have been taken for longer than this. What runs is left to its lease."""
+    rows = await store.recovery.lock_waiting_of_subjects.rows(
+        connection, subject_ids=list(subject_ids), older_than_seconds=older_than_seconds
+    )
     return await move_jobs(connection, engine, rows, _bury)

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket
 
 from mediamill.clock import wait_at_most
 from mediamill.conversations.provider import BotContext, NotConnectedError
+from mediamill.conversations.records import find_message_id
 from mediamill.db.connection import LOST, Database
 from mediamill.errors import ConflictError, GiveUpError, MediamillError
 from mediamill.providers.whatsapp.bridge import Bridge, BridgeRefusedError
@@ -23,6 +24,7 @@ from mediamill.providers.whatsapp.receive import (
     look_up_conversation,
     message_of,
 )
+from mediamill.staging.awaited import await_file, take_awaited
 from mediamill.staging.put import drop_staged
 
 __all__ = ["NAME", "AnotherBridgeError", "WhatsAppProvider"]
@@ -115,13 +117,23 @@ class WhatsAppProvider:
 
     async def begin_message(self, payload: MessagePayload) -> asyncio.Task[object]:
         """See Listener. What may not come in leaves nothing behind, not even whose conversation it would be."""
-        if not await self.admits(payload):
+        if not await self._may_come_in(payload):
             return asyncio.create_task(self._drop(payload))
         correspondent_id = await find_conversation(self._database, self.bot_id, payload)
         return asyncio.create_task(self._add(correspondent_id, payload))
 
     async def admits(self, payload: MessagePayload) -> bool:
-        """See Listener."""
+        """See Listener. What has come in before is not fetched again; the file of what may is awaited from now on."""
+        correspondent_id = await look_up_conversation(self._database, self.bot_id, payload)
+        names = self.bot_id, NAME, correspondent_id, payload.provider_message_id
+        if await find_message_id(self._database, *names) is not None or not await self._may_come_in(payload):
+            return False
+        if payload.media_processing_id is not None:
+            async with self._database.connection() as connection:
+                await await_file(connection, payload.media_processing_id)
+        return True
+
+    async def _may_come_in(self, payload: MessagePayload) -> bool:
         gate, facts = self._context.gate, message_of(payload)
         correspondent_id = await look_up_conversation(self._database, self.bot_id, payload)
         if payload.direction == "outgoing":
@@ -145,6 +157,8 @@ class WhatsAppProvider:
         if payload.media_processing_id is not None:
             folder = self._bridge.data_folder
             await asyncio.to_thread(drop_staged, folder, payload.media_processing_id)
+            async with self._database.connection() as connection:
+                await take_awaited(connection, payload.media_processing_id)
 
     # --- what it says of itself ---
 
