@@ -39,7 +39,6 @@ NUMBERS = (
     Field("lease_seconds", "Lease", "A claim holds for this long without a sign of life.", "seconds"),
     Field("stale_seconds", "Stale after", "Past its lease by so much, a claim is taken back.", "seconds"),
     Field(
-    Field(
         "no_progress_seconds",
         "No-progress limit",
         "An attempt that reports nothing for this long is stopped and resumed. 0: no limit.",
