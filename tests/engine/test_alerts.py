@@ -22,6 +22,7 @@ from mediamill.worker.local_home import LocalHome
 from tests.conftest import wait_until
 from tests.engine.alerting import SECRET, Receiver, raise_one, receiver, settings_for
 from tests.engine.conftest import Bench
+from tests.outages import let_time_pass
 
 __all__ = ["receiver"]
 
@@ -73,8 +74,9 @@ async def test_jobs_that_nobody_moved_raise_one_alert_for_all_and_are_no_pattern
     alarmed(bench, alert_pattern_failures=2)
     for _ in range(3):
         await bench.enqueue(subject_id="s")
+    await let_time_pass(bench.database, 4, served=True)
     async with bench.database.transaction() as connection:
-        await abandon_subjects(connection, bench.engine, ["s"])
+        await abandon_subjects(connection, bench.engine, ["s"], 3 * 3600)
     alerts = await raised(bench)
     assert list(alerts) == ["job_failed"]
     assert (alerts["job_failed"]["reason"], alerts["job_failed"]["and_more"]) == ("abandoned", 2)
