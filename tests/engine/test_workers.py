@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import subprocess
 from dataclasses import replace
@@ -150,12 +151,17 @@ async def test_a_worker_never_heard_is_judged_by_its_registration(bench: Bench) 
 
 
 @pytest.mark.spec("E21")
-async def test_a_heartbeat_brings_an_offline_worker_back_to_idle_or_busy(bench: Bench) -> None:
+async def test_a_heartbeat_brings_an_offline_worker_back_to_idle_or_busy_and_the_log_says_so(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mediamill.engine")
     for back in (WorkerState.IDLE, WorkerState.BUSY):
         worker_id = await register(bench)
         await bench.run("update workers set state = 'offline'")
         assert (await beat(bench, worker_id, back)).state == back
         assert await state(bench, worker_id) == back
+        await beat(bench, worker_id, back)
+    assert caplog.text.count("which was offline, is back") == 2
     async with bench.database.connection() as connection:
         found = {worker["id"]: worker for worker in await list_workers(connection)}
     assert found[worker_id]["stats"] == {"done": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import socket
@@ -17,6 +18,9 @@ from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.model import Command, WorkerState
 from mediamill.errors import DeniedError, InvalidError, NotFoundError
+from mediamill.logs import tell
+
+log = logging.getLogger(__name__)
 
 DESCRIPTION_LIMIT_BYTES = 10 * 1024
 PREFIX_CHARACTERS = 8
@@ -180,6 +184,8 @@ async def heartbeat(
         raise UnknownWorkerError(f"there is no worker {worker_id}", fix="register it")
     if row["was"] != row["state"]:
         await tell_worker(connection, worker_id, row["name"], row["state"])
+        if row["was"] == WorkerState.OFFLINE:
+            tell(log, "worker_recovered", worker=row["name"], worker_id=worker_id)
     return Heard(Command(row["command"]) if row["command"] else None, WorkerState(row["state"]))
 
 
