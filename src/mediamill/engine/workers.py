@@ -44,12 +44,6 @@ class WorkerKeyRevokedError(DeniedError):
     code = "worker_key_revoked"
 
 
-class WorkerDisabledError(DeniedError):
-    """The worker is disabled."""
-
-    code = "worker_disabled"
-
-
 class WorkerReplacedError(DeniedError):
     """Another process works with this worker's key now."""
 
@@ -125,7 +119,10 @@ async def greet_worker(
 
 
 async def worker_of_key(connection: Connection, key: str, instance: str | None = None) -> int:
-    """Whose key this is; refused if it is wrong, revoked, of a disabled worker, or in another process's hands."""
+    """Whose key this is; refused if it is wrong, revoked, or in another process's hands.
+
+    A disabled worker finishes what it holds; no claim gives it more.
+    """
     if not key.isascii() or "\0" in key:
         raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
     given = hashlib.sha256(key.encode()).digest()
@@ -134,8 +131,6 @@ async def worker_of_key(connection: Connection, key: str, instance: str | None =
         if hmac.compare_digest(row["hash"], given):
             if row["revoked_at"] is not None:
                 raise WorkerKeyRevokedError(fix="register the worker again to get a new key")
-            if row["state"] == WorkerState.DISABLED:
-                raise WorkerDisabledError(f"the worker {row['name']} is disabled", fix="enable it first")
             check_instance(dict(row), instance)
             return int(row["worker_id"])
     raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
@@ -224,7 +219,7 @@ async def give_command(connection: Connection, worker_id: int, command: Command)
 
 
 async def disable_worker(connection: Connection, worker_id: int) -> None:
-    """It gets no jobs any more."""
+    """It finishes what it holds, and gets no jobs any more."""
     row = await store.workers.disable_worker.row(connection, worker_id=worker_id)
     if row is None:
         raise UnknownWorkerError(f"there is no worker {worker_id}")

@@ -17,7 +17,7 @@ from typing import Any
 from mediamill import __version__
 from mediamill.dispatch.hints import EverybodyHears
 from mediamill.engine.flight_dumps import pack, worker_of_name
-from mediamill.engine.model import Command
+from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.processors.registry import processor_names
@@ -116,8 +116,8 @@ class RemoteHome:
         }
         answer = await self._link.ask("POST", "/api/worker/heartbeat", json=word)
         self.heartbeat_seconds = answer["heartbeat_seconds"]
-        command = answer["command"]
-        return BeatAnswer(Command(command) if command else None, False, frozenset(answer["lost"]))
+        command = Command(answer["command"]) if answer["command"] else None
+        return BeatAnswer(command, answer["state"] == WorkerState.DISABLED, frozenset(answer["lost"]))
 
     def chores(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """See Home."""
