@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 
+from mediamill.cli.worker import Gpu, make_plan
 from mediamill.dispatch.choose import Dispatch
 from mediamill.engine.alerts import raise_alert
 from mediamill.engine.kinds import Kinds
@@ -19,7 +20,6 @@ from mediamill.engine.recovery.silent_workers import mark_silent
 from mediamill.engine.recovery.sweep import run_chore, sweep_forever
 from mediamill.engine.rules import Engine
 from mediamill.settings import Settings
-from mediamill.worker.home import WorkerPlan
 from mediamill.worker.local_home import LocalHome
 from mediamill.worker.loop import Worker
 from tests.conftest import wait_until
@@ -58,11 +58,13 @@ def engine_set(monkeypatch: pytest.MonkeyPatch, **settings: float) -> Engine:
 
 
 @pytest.mark.spec("V16", "E21")
+@pytest.mark.parametrize("name", ["heartbeat_seconds", "worker_heartbeat_seconds"])
 async def test_a_worker_beats_as_often_as_is_set(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    engine = engine_set(monkeypatch, heartbeat_seconds=0.2)
-    plan = WorkerPlan(name="w", pools=("default",), data_folder=tmp_path)
+    monkeypatch.setenv("MEDIAMILL_DATA", str(tmp_path))
+    engine = engine_set(monkeypatch, **{name: 0.2})
+    plan = make_plan(Settings(), "default", Gpu.NO)
     worker = Worker(LocalHome(bench.database, engine, plan), engine, plan)
     working, beats = asyncio.create_task(worker.run()), set()
 
