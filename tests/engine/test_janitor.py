@@ -120,6 +120,18 @@ async def test_finished_jobs_keys_and_events_are_forgotten_after_their_time(benc
     assert await bench.enqueue(idempotency_key="done") != done
 
 
+@pytest.mark.spec("E32", "E34")
+async def test_failures_of_a_subject_are_forgotten_after_a_year_without_one(bench: Bench) -> None:
+    for subject in ("old", "new"):
+        await bench.enqueue(subject_id=subject, max_attempts=1)
+        (job,) = await bench.claim()
+        await bench.fail(job)
+    old = "update subject_failures set failed_at = now() - interval '366 days' where subject = 'old'"
+    await bench.run(old)
+    assert await run_chore(bench.database, bench.engine, forget_old) == 1
+    assert await bench.one("select string_agg(subject, ',') from subject_failures") == "new"
+
+
 @pytest.mark.spec("E34")
 async def test_who_forgets_beside_another_does_not_wait_for_it(bench: Bench) -> None:
     engine = replace(bench.engine, finished_keep_hours=0, events_keep_hours=0)
