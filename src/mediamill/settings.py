@@ -209,6 +209,12 @@ class Settings(BaseSettings):
     worker_pools: str = Field(
         default="", description="Pools that this worker serves, separated by commas. Empty: all of them."
     )
+    worker_heartbeat_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Time between two heartbeats of this worker, local or remote. Unset: MEDIAMILL_HEARTBEAT_SECONDS, "
+        "for a remote worker the one of its server.",
+    )
     sandbox_landlock: bool = Field(
         default=True,
         description="Child processes that decode media are confined to their own files by Landlock, where the kernel "

@@ -221,7 +221,7 @@ async def test_another_workers_job_a_wrong_token_and_a_bad_key_get_nothing(
         (stranger, job, (409, "claim_lost")),
         (worker, wrong_token, (409, "claim_lost")),
         (revoked, job, (401, "worker_key_revoked")),
-        (disabled, job, (403, "worker_disabled")),
+        (disabled, job, (409, "claim_lost")),
         (Remote(served, 1, "no key at all"), job, (401, "worker_key_invalid")),
     ):
         for where in ("kept/a.txt", "files/a.txt"):

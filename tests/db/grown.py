@@ -83,6 +83,8 @@ async def _jobs(connection: Connection) -> None:
     )
     assert again == jobs["queued-1"]["id"]
     assert await requeue_dead(connection, Engine(kinds), [900002]) == [900002]
+    failures = "select failures from subject_failures where subject = 'dead-1'"
+    assert await connection.fetchval(failures) == 3, "they count for good"
 
 
 async def _media(connection: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from dataclasses import replace
@@ -204,3 +205,37 @@ async def test_a_claim_with_chores_puts_right_what_keeps_it_from_jobs_and_says_w
     last = await bench.enqueue()
     assert await claim() == ([last], due_at)
     assert time.monotonic() - claimer.looked_at < CHORES_SECONDS
+
+
+@pytest.mark.spec("E3", "E21", "E31")
+async def test_a_claim_makes_its_worker_busy_with_the_job_at_hand(bench: Bench) -> None:
+    ids = [await bench.enqueue() for _ in range(3)]
+    now = "select row(state, current_job_id)::text from workers"
+    (first,) = await bench.claim()
+    assert await bench.one(now) == f"(busy,{ids[0]})"
+    (second,) = await bench.claim()
+    assert await bench.one(now) == f"(busy,{ids[0]})", "it still works on the first"
+    await bench.fail(first)  # it waits for another attempt
+    await bench.finish(second)
+    await bench.claim()
+    assert await bench.one(now) == f"(busy,{ids[2]})"
+    told = "select json_agg(data ->> 'state') from events where topic = 'worker.status'"
+    assert json.loads(await bench.one(told)) == ["busy"]
+
+
+@pytest.mark.spec("E3", "E21")
+async def test_a_claim_that_is_undone_or_brings_nothing_leaves_its_worker_as_it_was(bench: Bench) -> None:
+    now = "select row(state, current_job_id)::text from workers"
+    assert await bench.claim() == []
+    assert await bench.one(now) == "(active,)"
+    await bench.enqueue()
+    claimer, pool = await bench.worker(), await bench.pool()
+    async with bench.database.connection() as connection:
+        undone = connection.transaction()
+        await undone.start()
+        assert len(await claimer.claim_jobs(connection, pool, 1)) == 1
+        await undone.rollback()
+    assert await bench.one(now) == "(active,)"
+    await bench.run("update workers set state = 'paused'")
+    assert len(await bench.claim()) == 1
+    assert await bench.one(now) == "(paused,)"

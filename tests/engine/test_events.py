@@ -35,20 +35,21 @@ async def test_progress_completion_failure_and_workers_leave_events_in_order(ben
         await set_state(connection, done.worker_id, "a", WorkerState.OFFLINE)
         events = await EventReader(0).read(connection)
     assert [(event.topic, event.subject) for event in events] == [
+        ("worker.status", str(done.worker_id)),
         ("job.progress", "s0"),
         ("job.completed", "s0"),
         ("job.failed", "s1"),
         ("worker.status", str(done.worker_id)),
     ]
     assert [event.id for event in events] == sorted(event.id for event in events)
-    assert events[0].data == {
+    assert events[1].data == {
         "id": done.id,
         "kind": "test.plain",
         "step": "half",
         "percent": 50,
         "parts": None,
     }
-    assert events[2].data["error"] == "broken"
+    assert events[3].data["error"] == "broken"
 
 
 @pytest.mark.spec("E31")

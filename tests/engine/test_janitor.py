@@ -160,6 +160,7 @@ async def test_finished_jobs_keys_and_events_are_forgotten_after_their_time(benc
     engine = replace(bench.engine, finished_keep_hours=2, events_keep_hours=1)
     done = await bench.enqueue(idempotency_key="done", subject_id="s")
     await bench.finish(*await bench.claim())
+    await bench.run("delete from events where topic = 'worker.status'")
     waits = await bench.enqueue(idempotency_key="waits")
     assert await run_chore(bench.database, engine, forget_old) == 0
     await bench.run("update finished_jobs set finished_at = finished_at - interval '90 minutes'")
@@ -175,6 +176,18 @@ async def test_finished_jobs_keys_and_events_are_forgotten_after_their_time(benc
     # A key lives as long as its job waits, however long that is.
     assert await bench.enqueue(idempotency_key="waits") == waits
     assert await bench.enqueue(idempotency_key="done") != done
+
+
+@pytest.mark.spec("E32", "E34")
+async def test_failures_of_a_subject_are_forgotten_after_a_year_without_one(bench: Bench) -> None:
+    for subject in ("old", "new"):
+        await bench.enqueue(subject_id=subject, max_attempts=1)
+        (job,) = await bench.claim()
+        await bench.fail(job)
+    old = "update subject_failures set failed_at = now() - interval '366 days' where subject = 'old'"
+    await bench.run(old)
+    assert await run_chore(bench.database, bench.engine, forget_old) == 1
+    assert await bench.one("select string_agg(subject, ',') from subject_failures") == "new"
 
 
 @pytest.mark.spec("E34")

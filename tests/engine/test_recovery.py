@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from mediamill.engine.deliver import deliver_results
 from mediamill.engine.model import NewJob
@@ -29,6 +32,19 @@ async def release(bench: Bench, worker_id: int) -> int:
     async with bench.database.transaction() as connection:
         rows = await recovery.lock_claims_of_worker.rows(connection, worker_id=worker_id, batch=10)
         return await release_claims(connection, bench.engine, rows)
+
+
+@pytest.mark.spec("E8", "E9")
+async def test_the_log_says_which_job_is_recovered_from_which_worker(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mediamill.engine")
+    id_ = await bench.enqueue()
+    (job,) = await bench.claim("gone")
+    await release(bench, job.worker_id)
+    (line,) = [each for each in caplog.records if getattr(each, "event", None) == "job_recovered"]
+    said = f"job {id_} (test.plain) is recovered from worker gone and queued again: stale_processing_requeued"
+    assert (line.levelname, line.getMessage()) == ("WARNING", said)
 
 
 async def test_whoever_finds_that_the_attempts_are_used_up_raises_the_alert(bench: Bench) -> None:

@@ -204,6 +204,20 @@ def home_of(server: Canned, folder: Path, **plan: Any) -> RemoteHome:
     return RemoteHome(server.url, "key", Engine(Kinds([])), WorkerPlan("near", data_folder=folder, **plan))
 
 
+@pytest.mark.spec("E21")
+async def test_a_worker_that_is_set_to_beat_more_often_does_so_whatever_the_server_says(
+    tmp_path: Path,
+) -> None:
+    greeted = {"name": "far", "heartbeat_seconds": 30, "worker_id": 5}
+    async with canned((200, greeted), (200, OLDER)) as server:
+        home = home_of(server, tmp_path, heartbeat_seconds=15)
+        await home.register(lambda _: None)
+        assert home.heartbeat_seconds == 15
+        await home.beat(Beat(WorkerState.IDLE, [], [], {}))
+        assert home.heartbeat_seconds == 15
+        await home.close()
+
+
 async def test_a_worker_greets_and_learns_its_name_and_is_known_by_its_process(tmp_path: Path) -> None:
     pools = [
         {**{"name": "audio", "processor": "scripted", "matches": ["audio/*"], "concurrency": 3}, **more}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -224,17 +224,42 @@ async def test_a_heartbeat_that_names_a_lost_claim_stops_its_job(served: Served,
 
 
 @pytest.mark.spec("E20", "E21")
-@pytest.mark.parametrize(("act", "code"), [("revoke", "worker_key_revoked"), ("disable", "worker_disabled")])
-async def test_a_worker_that_is_not_wanted_any_more_ends_and_says_why(
-    served: Served, tmp_path: Path, act: str, code: str
+async def test_a_disabled_worker_finishes_what_it_has_and_waits_until_it_is_enabled(
+    served: Served, tmp_path: Path
 ) -> None:
+    await served.run("update pools set concurrency = 1 where name = 'scripted'")
+    async with far_worker(served, tmp_path / "far") as far:
+        first = await served.enqueue(payload={"do": "report", "times": 1, "gate": str(tmp_path)})
+        await running(served, first, "step 1")
+        await served.client.post(f"/api/workers/{far.id}/disable")
+        await wait_until(resting(far))
+        second = await served.enqueue()
+        (tmp_path / "1").touch()
+        await result_of(served, first)
+        assert await served.one("select attempts from finished_jobs where id = $1", first) == 1
+        await until(served, "select current_job_id is null and state = 'disabled' from workers")
+        assert (await served.client.get(f"/api/jobs/{second}")).json()["state"] == "queued"
+        assert not far.task.done()
+        await served.client.post(f"/api/workers/{far.id}/enable")
+        await result_of(served, second)
+
+
+def resting(far: Far) -> Callable[[], Awaitable[bool]]:
+    async def rests() -> bool:
+        return all(lane.paused for lane in far.worker._lanes.values())
+
+    return rests
+
+
+@pytest.mark.spec("E20", "E21")
+async def test_a_worker_whose_key_is_revoked_ends_and_says_why(served: Served, tmp_path: Path) -> None:
     async with far_worker(served, tmp_path / "far") as far:
         job_id = await served.enqueue(payload={"do": "hang"})
         await running(served, job_id)
-        await served.client.post(f"/api/workers/{far.id}/{act}")
+        await served.client.post(f"/api/workers/{far.id}/revoke")
         with pytest.raises(RefusedError) as ended:
             await asyncio.wait_for(far.task, 120)
-    assert ended.value.code == code
+    assert ended.value.code == "worker_key_revoked"
     assert ended.value.fix
     assert list((tmp_path / "far").rglob("forensics/*")) == []
 

@@ -113,7 +113,7 @@ def _job_figures(figures: Figures) -> Iterable[Metric]:
 
 
 _COUNTERS = {
-    "stale_recovered": "Claims taken back from workers that were gone.",
+    "stale_recovered": "Claims taken back from workers that were gone, or from attempts that stalled.",
     "stalled": "Attempts that were stopped because they made no progress.",
     "retries_exhausted": "Jobs that used up their attempts.",
     "failures": "Failed attempts.",

@@ -37,7 +37,7 @@ async def give_command(deps: Wired, worker_id: WorkerId, given: CommandIn) -> di
 
 @router.post("/{worker_id}/disable")
 async def disable_worker(deps: Wired, worker_id: WorkerId) -> dict[str, int]:
-    """It gets no jobs any more."""
+    """It finishes what it holds, and gets no jobs until it is enabled."""
     async with deps.database.transaction() as connection:
         await workers.disable_worker(connection, worker_id)
     return {"id": worker_id}

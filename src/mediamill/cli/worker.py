@@ -81,14 +81,15 @@ def worker(
     keep_private(settings.data_folder)
     flight.most, flight.keep_days = settings.flight_dumps, settings.flight_dumps_keep_days
     follow_supervisor()  # it may die while we wait for the database
-    plan = _plan(settings, pools, gpu)
+    plan = make_plan(settings, pools, gpu)
     plan.flight = flight
     remote = uvloop.run(_find_remote(settings, plan, register=register))
     with traced("mediamill-worker", settings.traces_url):
         uvloop.run(_work_at(remote, settings, plan) if remote else _work_here(settings, plan))
 
 
-def _plan(settings: Settings, pools: str | None, gpu: Gpu) -> WorkerPlan:
+def make_plan(settings: Settings, pools: str | None, gpu: Gpu) -> WorkerPlan:
+    """What this worker is, by its settings and options."""
     from mediamill.storage.choose import storage_of
     from mediamill.worker.gpu import find_encoders
     from mediamill.worker.home import WorkerPlan
@@ -96,6 +97,7 @@ def _plan(settings: Settings, pools: str | None, gpu: Gpu) -> WorkerPlan:
     plan = WorkerPlan(data_folder=settings.data_folder, child_idle_seconds=settings.child_idle_seconds)
     plan.place = storage_of(settings)
     plan.name = settings.worker_name or plan.name
+    plan.heartbeat_seconds = settings.worker_heartbeat_seconds
     plan.pools = tuple(item for item in (pools or settings.worker_pools).replace(" ", "").split(",") if item)
     plan.encoders = () if gpu is Gpu.NO else find_encoders()
     plan.gpu = gpu is Gpu.YES or (gpu is Gpu.AUTO and (settings.worker_gpu or bool(plan.encoders)))

@@ -146,7 +146,7 @@ def dumps(
 
 @app.command("disable", epilog=examples("mediamill workers disable gpu-1"))
 def disable(who: Who = None, all_: AllWorkers = False, json: Json = False) -> None:
-    """Give workers no more jobs, until they are enabled."""
+    """Let workers finish what they hold, and give them no more jobs until they are enabled."""
     from mediamill.engine.workers import disable_worker
 
     _each(who, all_, json, disable_worker, "disabled")

@@ -24,7 +24,7 @@ class Outcome(enum.StrEnum):
     PUT_OFF = "put_off"
     HANDED_BACK = "handed_back"
     REROUTED = "rerouted"
-    RELEASED = "released"  # taken back from a worker that was gone
+    RELEASED = "released"  # taken back: its worker was gone, or it made no progress
 
 
 # Those that did the work, so that their duration means something.

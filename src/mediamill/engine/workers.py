@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import socket
@@ -17,6 +18,9 @@ from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.model import Command, WorkerState
 from mediamill.errors import DeniedError, InvalidError, NotFoundError
+from mediamill.logs import tell
+
+log = logging.getLogger(__name__)
 
 DESCRIPTION_LIMIT_BYTES = 10 * 1024
 PREFIX_CHARACTERS = 8
@@ -38,12 +42,6 @@ class WorkerKeyRevokedError(DeniedError):
     """The worker key was revoked."""
 
     code = "worker_key_revoked"
-
-
-class WorkerDisabledError(DeniedError):
-    """The worker is disabled."""
-
-    code = "worker_disabled"
 
 
 class WorkerReplacedError(DeniedError):
@@ -121,7 +119,10 @@ async def greet_worker(
 
 
 async def worker_of_key(connection: Connection, key: str, instance: str | None = None) -> int:
-    """Whose key this is; refused if it is wrong, revoked, of a disabled worker, or in another process's hands."""
+    """Whose key this is; refused if it is wrong, revoked, or in another process's hands.
+
+    A disabled worker finishes what it holds; no claim gives it more.
+    """
     if not key.isascii() or "\0" in key:
         raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
     given = hashlib.sha256(key.encode()).digest()
@@ -130,8 +131,6 @@ async def worker_of_key(connection: Connection, key: str, instance: str | None =
         if hmac.compare_digest(row["hash"], given):
             if row["revoked_at"] is not None:
                 raise WorkerKeyRevokedError(fix="register the worker again to get a new key")
-            if row["state"] == WorkerState.DISABLED:
-                raise WorkerDisabledError(f"the worker {row['name']} is disabled", fix="enable it first")
             check_instance(dict(row), instance)
             return int(row["worker_id"])
     raise WorkerKeyInvalidError(fix="check MEDIAMILL_WORKER_KEY, or register the worker again")
@@ -180,6 +179,8 @@ async def heartbeat(
         raise UnknownWorkerError(f"there is no worker {worker_id}", fix="register it")
     if row["was"] != row["state"]:
         await tell_worker(connection, worker_id, row["name"], row["state"])
+        if row["was"] == WorkerState.OFFLINE:
+            tell(log, "worker_recovered", worker=row["name"], worker_id=worker_id)
     return Heard(Command(row["command"]) if row["command"] else None, WorkerState(row["state"]))
 
 
@@ -218,7 +219,7 @@ async def give_command(connection: Connection, worker_id: int, command: Command)
 
 
 async def disable_worker(connection: Connection, worker_id: int) -> None:
-    """It gets no jobs any more."""
+    """It finishes what it holds, and gets no jobs any more."""
     row = await store.workers.disable_worker.row(connection, worker_id=worker_id)
     if row is None:
         raise UnknownWorkerError(f"there is no worker {worker_id}")

@@ -42,6 +42,7 @@ class WorkerPlan:
     place: Place | None = None  # where lasting files are; unset: in the data folder
     flight: FlightLog | None = None
     child_idle_seconds: float = 300
+    heartbeat_seconds: float | None = None  # unset: as everybody
 
     @property
     def capabilities(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class LocalHome:
     @property
     def heartbeat_seconds(self) -> float:
         """See Home."""
-        return self._engine.heartbeat_seconds
+        return self._plan.heartbeat_seconds or self._engine.heartbeat_seconds
 
     async def register(self, crash: Callable[[BaseException], None]) -> int:  # noqa: ARG002
         """See Home."""

@@ -316,7 +316,7 @@ class Worker:
     def _state(self) -> WorkerState:
         if self._paused:
             return WorkerState.PAUSED
-        busy = any(lane.running for lane in self._all_lanes())
+        busy = any(lane.held for lane in self._all_lanes())
         return WorkerState.BUSY if busy else WorkerState.IDLE
 
     async def _beat_forever(self) -> None:

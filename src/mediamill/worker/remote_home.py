@@ -17,7 +17,7 @@ from typing import Any
 from mediamill import __version__
 from mediamill.dispatch.hints import EverybodyHears
 from mediamill.engine.flight_dumps import pack, worker_of_name
-from mediamill.engine.model import Command
+from mediamill.engine.model import Command, WorkerState
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
 from mediamill.processors.registry import processor_names
@@ -53,7 +53,7 @@ class RemoteHome:
         self._source: RemoteSource | None = None
         self._hear: Hear = hear_nothing
         self._missing: set[str] = set()
-        self.heartbeat_seconds = engine.heartbeat_seconds
+        self.heartbeat_seconds = plan.heartbeat_seconds or engine.heartbeat_seconds
 
     @property
     def source(self) -> RemoteSource:
@@ -78,7 +78,8 @@ class RemoteHome:
         except WordRefusedError as error:
             raise _too_old(error, self._link.url) from error
         self._link.speak_as(self._instance)
-        self._plan.name, self.heartbeat_seconds = answer["name"], answer["heartbeat_seconds"]
+        self._plan.name = answer["name"]
+        self._hear_interval(answer)
         worker_id = int(answer["worker_id"])
         self._source = RemoteSource(self._link, self._engine, worker_id, self._plan.data_folder)
         return worker_id
@@ -115,9 +116,13 @@ class RemoteHome:
             "all_claims": len(claims) <= MOST_SHOWN,
         }
         answer = await self._link.ask("POST", "/api/worker/heartbeat", json=word)
-        self.heartbeat_seconds = answer["heartbeat_seconds"]
-        command = answer["command"]
-        return BeatAnswer(Command(command) if command else None, False, frozenset(answer["lost"]))
+        self._hear_interval(answer)
+        command = Command(answer["command"]) if answer["command"] else None
+        return BeatAnswer(command, answer.get("state") == WorkerState.DISABLED, frozenset(answer["lost"]))
+
+    def _hear_interval(self, answer: Mapping[str, Any]) -> None:
+        """The server's, unless this worker has its own."""
+        self.heartbeat_seconds = self._plan.heartbeat_seconds or answer["heartbeat_seconds"]
 
     def chores(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """See Home."""

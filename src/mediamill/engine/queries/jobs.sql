@@ -60,7 +60,8 @@ select job_id from job_keys where kind = :kind and key = :key;
 -- owner, so that the window wanders round. "owner between o.owner and o.owner" is equality that the planner does
 -- not see through: only the ready index then gives the order asked for, never the primary key. SKIP LOCKED: two workers never meet on one job, and only rows
 -- that are taken get locked, because the limits are reached before the scan goes on. A disabled worker gets
--- nothing, also before it has heard that it is.
+-- nothing, also before it has heard that it is. With its jobs the worker is busy, and one of them is its current job
+-- unless it still works on another; "told" sees the worker as it was before.
 with recursive
 top as materialized (
     select priority from jobs where pool = :pool and state = 'queued'
@@ -115,20 +116,35 @@ pick as materialized (
         for update skip locked
     ) p
     limit :amount
+),
+taken as (
+    update jobs j
+    set state = 'running',
+        attempts = j.attempts + 1,
+        token = greatest(j.token + 1, (extract(epoch from statement_timestamp()) * 1000000)::bigint),
+        worker_id = :worker_id,
+        worker_name = :worker_name,
+        claimed_at = now(),
+        started_at = coalesce(j.started_at, now()),
+        lease_expires_at = now() + make_interval(secs => :lease_seconds)
+    from pick
+    where j.id = pick.id
+    returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload,
+        j.checkpoint, j.trace
+),
+busy as (
+    update workers w set state = 'busy', current_job_id = (select id from taken limit 1)
+    where w.id = :worker_id and exists (select from taken)
+        and (w.state in ('active', 'idle') or (w.state = 'busy' and not exists (
+            select from jobs c where c.id = w.current_job_id and c.state = 'running' and c.worker_id = w.id)))
+    returning w.id
+),
+told as (
+    insert into events (topic, subject, data)
+    select 'worker.status', id::text, jsonb_build_object('id', id, 'name', name, 'state', 'busy')
+    from workers where state <> 'busy' and id in (select id from busy)
 )
-update jobs j
-set state = 'running',
-    attempts = j.attempts + 1,
-    token = greatest(j.token + 1, (extract(epoch from statement_timestamp()) * 1000000)::bigint),
-    worker_id = :worker_id,
-    worker_name = :worker_name,
-    claimed_at = now(),
-    started_at = coalesce(j.started_at, now()),
-    lease_expires_at = now() + make_interval(secs => :lease_seconds)
-from pick
-where j.id = pick.id
-returning j.id, j.token, j.kind, j.owner, j.subject_id, j.mime_type, j.attempts, j.max_attempts, j.payload, j.checkpoint,
-    j.trace;
+select * from taken;
 
 -- name: look_for_chores
 -- Three probes of partial indexes that are empty in ordinary times. By min, not by exists: for "exists" the planner

@@ -11,7 +11,7 @@ insert into worker_keys (prefix, hash, worker_id) values (:prefix, :hash, :worke
 
 -- name: find_keys
 -- By prefix; the hash is compared by the caller in constant time.
-select k.hash, k.worker_id, k.revoked_at, w.name, w.state, w.process from worker_keys k join workers w on w.id = k.worker_id
+select k.hash, k.worker_id, k.revoked_at, w.name, w.process from worker_keys k join workers w on w.id = k.worker_id
 where k.prefix = :prefix;
 
 -- name: revoke_keys!

@@ -85,6 +85,6 @@ async def _release(
         await store.recovery.count.run(connection, name="stale_recovered", amount=len(again))
         facts = {"jobs": [row["id"] for row in again], "worker": again[0]["worker_name"]}
         await raise_alert(connection, engine, "stale_job_recovered", facts)
-    for row in rows:
-        ids = {"job_id": row["id"], "kind": row["kind"], "owner": row["owner"], "worker": row["worker_name"]}
-        tell(log, "claim_released", **ids)
+        for row in again:
+            ids = {"job_id": row["id"], "kind": row["kind"], "owner": row["owner"]}
+            tell(log, "job_recovered", **ids, worker=row["worker_name"], reason=error)
