@@ -22,7 +22,7 @@ from mediamill.intake.model import (
 )
 from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
-from mediamill.intake.proposals import plain_proposal
+from mediamill.intake.proposals import plain_found, plain_proposal
 from mediamill.intake.store import queries
 from mediamill.processors.document.document_text import pages_not_read
 from mediamill.processors.intake.extractor import extractor_name
@@ -69,6 +69,9 @@ async def show_file(connection: Connection, settings: Settings, file_id: int) ->
         "tags": result.get("tags", []),
         "facts": result.get("facts", {}),
         "proposals": [plain_proposal(proposal) for proposal in proposals],
+        "unmapped": [
+            plain_found(each) for each in await queries.findings_of_file.rows(connection, file=file_id)
+        ],
     }
 
 
