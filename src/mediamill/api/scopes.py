@@ -298,6 +298,7 @@ PAGES: dict[str, Access] = {
     "GET /projects": READ,
     "POST /projects": admin("project.add"),
     "GET /projects/{slug}": READ,
+    "GET /projects/{slug}/values": DEAR_READ,
     "POST /projects/{slug}/edit": admin("project.change"),
     "POST /projects/{slug}/fields": admin("project.change"),
     "POST /projects/{slug}/reprocess": DEAR_INGEST,

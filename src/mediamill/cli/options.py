@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mediamill.errors import InvalidError
+from mediamill.files import expand
 
 LARGEST_ID = 2**63 - 1
 
@@ -28,6 +30,11 @@ JobIds = Annotated[
     list[int] | None,
     typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of jobs.", show_default=False),
 ]
+
+
+def typed(path: Path) -> Path:
+    """As a person types it: `~` is the home folder, also where no shell has seen to that."""
+    return Path(expand(str(path)))
 
 
 def examples(*lines: str) -> str:

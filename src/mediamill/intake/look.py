@@ -81,6 +81,12 @@ async def file_states(connection: Connection, ids: Sequence[int]) -> dict[int, d
     return {row["id"]: {"state": row["state"], "error": row["error"]} for row in rows}
 
 
+async def names_of_analyses(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The file that an analysis is of: id, name and project."""
+    rows = await queries.names_of_analyses.rows(connection, analyses=list(ids))
+    return {row["analysis_id"]: dict(row) for row in rows}
+
+
 async def with_thumbnail(connection: Connection, ids: Sequence[int]) -> list[int]:
     """Of these files, those that have a small picture."""
     return [row["id"] for row in await queries.with_thumbnail.rows(connection, ids=list(ids))]
