@@ -14,6 +14,14 @@ PRIVATE_UMASK = 0o077
 _ACL = "system.posix_acl_access"
 
 
+def expand(path: str) -> str:
+    """`~/scans` is in the home folder of the user who runs this; a user that nobody knows stays as it is."""
+    try:
+        return os.fspath(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:
+        return path
+
+
 def keep_private(folder: Path) -> None:
     """For processes that stay: close the data folder to others, and make all new files readable by this user only."""
     os.umask(PRIVATE_UMASK)

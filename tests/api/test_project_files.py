@@ -13,7 +13,7 @@ from tests.api.projects_served import ask, served
 from tests.api.serving import Served, serve
 from tests.conftest import wait_until
 from tests.intake.conftest import ground
-from tests.intake.played import INVOICE, Ground
+from tests.intake.played import INVOICE, Ground, found
 
 __all__ = ["ground", "served"]
 
@@ -128,6 +128,24 @@ async def test_a_finished_file_is_analysed_again_only_by_force(served: Served, g
     assert (told["done"], told["why"]) == (False, "it is finished and up to date")
     forced = await ask(served, "POST", f"/api/files/{file_id}/reprocess", json={"force": True})
     assert (forced["done"], forced["file"]["state"]) == (True, "queued")
+
+
+@pytest.mark.spec("P10")
+async def test_what_fits_no_field_is_told_made_a_field_or_dropped(served: Served, ground: Ground) -> None:
+    await ground.project()
+    unmapped = [found("Customer no.", "C-1", type="text"), found("Fax", "12", type="text")]
+    file_id = await ground.done(unmapped=unmapped)
+    told = (await ask(served, "GET", f"/api/files/{file_id}"))["unmapped"]
+    assert [(one["label"], one["type"], one["value"], one["page"]) for one in told] == [
+        ("Customer no.", "text", "C-1", 1),
+        ("Fax", "text", "12", 1),
+    ]
+    first, second = (one["id"] for one in told)
+    made = await ask(served, "POST", f"/api/findings/{first}/field")
+    assert (made["field"], made["state"]) == ("customer_no", "accepted")
+    assert await ask(served, "POST", f"/api/findings/{second}/drop") == {"dropped": "Fax"}
+    assert (await ask(served, "POST", f"/api/findings/{first}/field", 404))["code"] == "unknown_finding"
+    assert (await ask(served, "GET", f"/api/files/{file_id}"))["unmapped"] == []
 
 
 @pytest.mark.spec("P9")

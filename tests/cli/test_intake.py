@@ -257,6 +257,21 @@ async def test_files_are_analysed_again_by_force_or_where_it_is_needed(
         assert (await mediamill("intake", "reprocess", *words)).code == 1
 
 
+@pytest.mark.spec("P10")
+async def test_what_fits_no_field_is_shown_made_a_field_or_dropped(
+    mediamill: Mediamill, ground: Ground
+) -> None:
+    await ground.project()
+    unmapped = [found("Customer no.", "C-1", type="text"), found("Fax", "12", type="text")]
+    file_id = await ground.done(unmapped=unmapped)
+    assert "also found" in (await mediamill("intake", "file", file_id)).out
+    ids = [one["id"] for one in (await mediamill("intake", "file", file_id, "--json")).json["unmapped"]]
+    assert "customer_no: C-1 is accepted" in (await mediamill("intake", "map", ids[0])).out
+    assert (await mediamill("intake", "drop", ids[1], "--json")).json == {"dropped": "Fax"}
+    assert (await mediamill("intake", "map", ids[0])).code == 1
+    assert "also found" not in (await mediamill("intake", "file", file_id)).out
+
+
 @pytest.mark.spec("P9")
 async def test_files_have_categories_by_rule_and_by_word(mediamill: Mediamill, tmp_path: Path) -> None:
     await mediamill("intake", "create", "Invoices", "--field", "total:amount=Total due@Invoice,Receipt")

@@ -58,6 +58,22 @@ async def test_a_path_may_be_said_from_here(
     assert added["absolute_path"] == str(ground.root)
 
 
+@pytest.mark.spec("P11")
+async def test_a_path_may_begin_with_the_home_folder(
+    mediamill: Mediamill, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(ground.root.parent))
+    typed = f"~/{ground.root.name}"
+    added = (await mediamill("library", "add", "Photos", typed, "--no-scan", "--json")).json
+    assert added["absolute_path"] == str(ground.root)
+    made = (await mediamill("intake", "create", "Scans", "--watch", typed, "--json")).json
+    assert made["watch_path"] == str(ground.root)
+    (ground.root / "note.txt").write_text("Hello")
+    told = (await mediamill("intake", "add", "scans", f"{typed}/note.txt", "--json")).json
+    assert told[0]["id"]
+    assert (await mediamill("library", "add", "Others", "~nobody-of-that-name/x", "--no-scan")).code == 1
+
+
 @pytest.mark.spec("L14", "L17")
 async def test_a_library_is_removed_and_restored(mediamill: Mediamill, ground: Ground) -> None:
     await ground.library(images=2)

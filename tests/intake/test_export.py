@@ -38,10 +38,15 @@ async def test_a_row_for_each_file_and_a_column_for_each_field(ground: Ground) -
     async with ground.database.transaction() as connection:
         await accept(connection, await ground.proposal(first, "total"), "13.00")
     head, *rows = await as_csv(ground)
-    assert head == ["file", "state", *(field.name for field in FIELDS)]
+    units = {"total": ["total", "total_unit"], "weight": ["weight", "weight_unit"]}
+    assert head == [
+        "file",
+        "state",
+        *(name for field in FIELDS for name in units.get(field.name, [field.name])),
+    ]
     assert rows == [
-        ["invoice.txt", "completed", "", "13.00", "", "", ""],
-        ["invoice.txt", "queued", "", "", "", "", ""],
+        ["invoice.txt", "completed", "", "13.00", "EUR", "", "", "", ""],
+        ["invoice.txt", "queued", "", "", "", "", "", "", ""],
     ]
     told = await as_json(ground)
     assert told[0] == {
@@ -111,7 +116,7 @@ async def test_no_text_is_a_formula_for_whoever_opens_the_table(ground: Ground, 
     async with ground.database.transaction() as connection:
         await accept_all(connection, "invoices", file_id=file["id"])
     (row,) = (await as_csv(ground))[1:]
-    assert (row[0], row[2], row[5]) == (f"'{evil}.txt", f"'{evil}", "-3.5")
+    assert (row[0], row[2], row[6]) == (f"'{evil}.txt", f"'{evil}", "-3.5")
     async with ground.database.transaction() as connection:
         await set_fields(connection, "invoices", [Field("invoice_number", "number")])
     (row,) = (await as_csv(ground))[1:]

@@ -191,3 +191,17 @@ async def test_a_project_can_be_added_with_all_it_has(ground: Ground, tmp_path: 
         slug = await add_project(connection, "A", fields=FIELDS, watch_path=f"{tmp_path}/", description=" x ")
     shown = await show(ground, slug)
     assert (shown["watch_path"], shown["description"]) == (str(tmp_path), "x")
+
+
+@pytest.mark.spec("P11")
+async def test_a_watched_folder_may_be_below_the_home_folder(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scans").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    await ground.project(watch_path="~/scans")
+    assert (await show(ground))["watch_path"] == str(tmp_path / "scans")
+    await edit(ground, watch_path="~")
+    assert (await show(ground))["watch_path"] == str(tmp_path)
+    with pytest.raises(BadProjectError):
+        await edit(ground, watch_path="~nobody-of-that-name/scans")

@@ -59,6 +59,7 @@ async def test_all_that_makes_sense_is_kept(tmp_path: Path) -> None:
         {
             "kind": "document",
             "rounds": 1,
+            "unmapped": [],
             "unsupported": "a part of it",
             "pages": [{**page, "label": "Page i"}],
             "fields": [{**field, "value": "12.50", "raw": "EUR 12,50"}],
@@ -81,6 +82,7 @@ async def test_a_result_of_text_alone_is_one(tmp_path: Path) -> None:
         "models": [],
         "facts": {},
         "rounds": 1,
+        "unmapped": [],
     }
     for kind in ("document", "image", "unsupported"):
         told = {"kind": kind, "thumbnail": False, **nothing}

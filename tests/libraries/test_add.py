@@ -180,3 +180,13 @@ def test_every_slug_is_short_and_plain_or_refused(name: str) -> None:
     assert slug.isascii()
     assert 0 < len(slug) <= SLUG_CHARACTERS
     assert make_slug(slug) == slug
+
+
+@pytest.mark.spec("P11")
+async def test_a_path_may_begin_with_the_home_folder_of_the_server(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(ground.root.parent))
+    slug = await add(ground, "Photos", f"~/{ground.root.name}")
+    async with ground.database.connection() as connection:
+        assert (await show_library(connection, slug))["absolute_path"] == str(ground.root)

@@ -350,6 +350,41 @@ async def test_what_failed_is_explained_and_tried_again(
     assert (await ground.state(file["id"]))[0] == "queued"
 
 
+@pytest.mark.spec("P10")
+async def test_what_fits_no_field_is_offered_and_becomes_one_or_goes(
+    served: Served, ground: Ground, browser: Browser
+) -> None:
+    await ground.project(fields=FIELDS)
+    file = await ground.add(content=b"%PDF-1.4 more", name="Invoice 2024-0815.pdf")
+    (job,) = await ground.claim()
+    names = (("IBAN", "DE12 3456 7890 1234 5678 90"), ("Repair <b>of</b>", "the mill wheel"))
+    unmapped = [found(name, value, type="text") for name, value in names]
+    unmapped += [
+        found("Delivered on", "2024-05-02", type="date"),
+        found("Weight", "4.5", unit="kg", type="number"),
+    ]
+    result = {**invoice_result(), **draw_pages(ground, job), "unmapped": unmapped}
+    assert (await ground.finish(job, result)).done
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await open_file(page, served, file["id"])
+    offers = page.locator("#unmapped li")
+    await expect(offers).to_have_count(4)
+    await expect(offers.nth(1)).to_contain_text("Repair <b>of</b>")
+    await offers.first.scroll_into_view_if_needed()
+    await shoot(page, "file-unmapped", full_page=True)
+    await follow(page.get_by_role("button", name="Make IBAN a field"))
+    await expect(page.locator("#g-iban .proposal.accepted")).to_contain_text("DE12 3456")
+    await follow(page.get_by_role("button", name="Drop Repair"))
+    await expect(offers).to_have_count(2)
+    await page.get_by_label("Delivered on is the value of a field").click()
+    await page.get_by_label("Field of Delivered on").select_option("due")
+    await follow(page.locator("#unmapped details[open] button"))
+    await expect(page.locator("#g-due .proposal.accepted")).to_contain_text("2024-05-02")
+    await expect(offers).to_have_count(1)
+    assert complaints == []
+
+
 @pytest.mark.spec("P9")
 async def test_the_category_of_a_file_is_shown_and_set(
     served: Served, ground: Ground, browser: Browser

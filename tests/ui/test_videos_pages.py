@@ -137,6 +137,9 @@ async def test_several_files_are_uploaded_with_their_titles(
     await expect(page.locator(".about h2")).to_have_count(3, timeout=LIMIT)
     shown = set(await page.locator(".about h2").all_inner_texts())
     assert shown == {"my holiday", "Ünïcode – “quotes”", "third"}
+    # Words that stay true whatever becomes of the video; what becomes of it is in the list.
+    done = page.locator(".parcel[data-state=done] .how")
+    await expect(done).to_have_text(["Uploaded. The list below says how far it is."] * 3)
     row = page.locator(".parcel").first
     await row.get_by_text("Category and description").click()
     await row.get_by_label("Category").fill("Travel")

@@ -230,6 +230,31 @@ class PageOut(BaseModel):
     image: str | None = None
 
 
+class FindingOut(BaseModel):
+    """A label with its value that fits no field."""
+
+    id: int
+    label: str = Field(examples=["Customer number"])
+    type: FieldType
+    value: str
+    raw: str
+    unit: str
+    confidence: float
+    page: int | None
+    box: list[float] | None
+    quote: str
+
+
+class FindingIn(BaseModel):
+    """Which field it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    field: str | None = Field(
+        default=None, description="A field of the project. Unset: a new one of its label."
+    )
+
+
 class FileOut(ListedFile):
     """A file with all there is to know of it."""
 
@@ -240,6 +265,7 @@ class FileOut(ListedFile):
     tags: list[Any]
     facts: dict[str, Any]
     proposals: list[ProposalOut]
+    unmapped: list[FindingOut] = Field(description="What was found and fits no field.")
 
 
 class ReprocessIn(BaseModel):

@@ -8,9 +8,16 @@ from fastapi import APIRouter, Query
 
 from mediamill.api.deps import Id, Wired
 from mediamill.api.project_files import After, Amount
-from mediamill.api.project_shapes import AcceptIn, FieldValueIn, ProposalOut, ProposalsOut, ProposalState
+from mediamill.api.project_shapes import (
+    AcceptIn,
+    FieldValueIn,
+    FindingIn,
+    ProposalOut,
+    ProposalsOut,
+    ProposalState,
+)
 from mediamill.api.projects import Slug
-from mediamill.intake import proposals
+from mediamill.intake import findings, proposals
 
 router = APIRouter(tags=["proposals"])
 
@@ -61,3 +68,17 @@ async def reopen(deps: Wired, proposal_id: Id) -> dict[str, Any]:
     """Undo what was decided: it waits again."""
     async with deps.database.transaction() as connection:
         return await proposals.reopen(connection, proposal_id)
+
+
+@router.post("/api/findings/{finding_id}/field", response_model=ProposalOut)
+async def make_field_of_finding(deps: Wired, finding_id: Id, wish: FindingIn | None = None) -> dict[str, Any]:
+    """What fits no field becomes one, or the value of one that is there; accepted in its file, proposed in others."""
+    async with deps.database.transaction() as connection:
+        return await findings.make_field(connection, finding_id, wish.field if wish else None)
+
+
+@router.post("/api/findings/{finding_id}/drop")
+async def drop_finding(deps: Wired, finding_id: Id) -> dict[str, str]:
+    """Its label is not offered any more in this project."""
+    async with deps.database.transaction() as connection:
+        return {"dropped": await findings.drop_finding(connection, finding_id)}

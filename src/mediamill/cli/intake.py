@@ -20,7 +20,7 @@ from mediamill.cli.intake_screen import (
     read_field,
     read_rule,
 )
-from mediamill.cli.options import Json, Yes, confirm, examples
+from mediamill.cli.options import Json, Yes, confirm, examples, typed
 from mediamill.cli.session import run
 from mediamill.cli.terminal import plural, print_fields, print_json, print_table, say
 from mediamill.errors import InvalidError
@@ -87,7 +87,7 @@ def create_project(
             slug=slug,
             description=description,
             fields=_as_fields(catalog),
-            watch_path=None if watch is None else str(watch.absolute()),
+            watch_path=None if watch is None else str(typed(watch).absolute()),
         )
 
     project = _do(create)
@@ -154,7 +154,7 @@ def edit_project(
     """Change a project; what is not named stays."""
     if watch is not None and no_watch:
         raise InvalidError("--watch and --no-watch cannot both be meant", fix="name one of them")
-    path = "" if no_watch else None if watch is None else str(watch.absolute())
+    path = "" if no_watch else None if watch is None else str(typed(watch).absolute())
     facts = {"name": name, "description": description, "watch_path": path}
     rules = [read_rule(each) for each in rule or []] if rule or no_rules else None
     if rules is None and all(fact is None for fact in facts.values()):

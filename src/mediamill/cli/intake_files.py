@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.intake_screen import FILE_COLUMNS, PROPOSAL_COLUMNS, file_fields, file_row, proposal_row
+from mediamill.cli.intake_screen import (
+    FILE_COLUMNS,
+    FINDING_COLUMNS,
+    PROPOSAL_COLUMNS,
+    file_fields,
+    file_row,
+    finding_row,
+    proposal_row,
+)
 from mediamill.cli.jobs import raise_all
 from mediamill.cli.options import LARGEST_ID, Json, PriorityName, Yes, confirm, examples
 from mediamill.cli.paged import After, Amount, print_pages, read_pages
@@ -84,6 +92,9 @@ def show_file(
         if file["proposals"]:
             say("")
             print_table(PROPOSAL_COLUMNS, [proposal_row(each) for each in file["proposals"]], "")
+        if file["unmapped"]:
+            say("\nalso found; mediamill intake map ID makes a field of it, drop ID drops it:")
+            print_table(FINDING_COLUMNS, [finding_row(each) for each in file["unmapped"]], "")
 
 
 def reprocess_files(

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from mediamill.db.connection import Connection
 
 Decide = Callable[["Connection", int], Awaitable[dict[str, Any]]]
+FindingId = Annotated[
+    int,
+    typer.Argument(
+        min=1,
+        max=LARGEST_ID,
+        metavar="ID",
+        help="The id of what was found: `intake file`.",
+        show_default=False,
+    ),
+]
 Ids = Annotated[
     list[int] | None,
     typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of proposals.", show_default=False),
@@ -195,6 +205,42 @@ def export_project(
         say(f"{slug} is written to {to}")
 
 
+def make_field(
+    finding: FindingId,
+    field: Annotated[
+        str | None,
+        typer.Option(help="The field that it is. Unset: a new one of its label.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a field of what was found and fits none (see `intake file`); what other files have of it is proposed."""
+
+    async def story(app: App) -> dict[str, Any]:
+        from mediamill.intake.findings import make_field
+
+        async with app.database.transaction() as connection:
+            return await make_field(connection, finding, field)
+
+    told = run(story)
+    if json:
+        print_json(told)
+    else:
+        say(f"{told['field']}: {told['value']} is accepted; it is a field of {told['project']}")
+
+
+def drop_finding(finding: FindingId, json: Json = False) -> None:
+    """Do not offer this label any more, in the whole project."""
+
+    async def story(app: App) -> str:
+        from mediamill.intake.findings import drop_finding
+
+        async with app.database.transaction() as connection:
+            return await drop_finding(connection, finding)
+
+    label = run(story)
+    print_json({"dropped": label}) if json else say(f"{label!r} is not offered any more")
+
+
 def add_commands(app: typer.Typer) -> None:
     """All of them, to the group of intake."""
     app.command(
@@ -220,6 +266,10 @@ def add_commands(app: typer.Typer) -> None:
             "mediamill intake set 12 invoice_number 2024-0815", "mediamill intake set 12 total -- -12.50"
         ),
     )(enter_value)
+    app.command(
+        "map", epilog=examples("mediamill intake map 31", "mediamill intake map 31 --field customer_number")
+    )(make_field)
+    app.command("drop", epilog=examples("mediamill intake drop 31"))(drop_finding)
     app.command(
         "export",
         epilog=examples(

@@ -14,6 +14,7 @@ COLUMNS = ("project", "~name", ">files", ">waiting", ">done", ">failed", ">to re
 FIELD_COLUMNS = ("field", "type", "unit", "~label", "~description", "~only in")
 FILE_COLUMNS = (">id", "~name", "state", "~category", "type", ">size", ">to review", ">age", "~about")
 PROPOSAL_COLUMNS = (">id", "~file", "field", "~value", "unit", ">sure", ">page", "state", "~as written")
+FINDING_COLUMNS = (">id", "~label", "type", "~value", "unit", ">page")
 TYPES = ("text", "number", "amount", "date", "boolean")
 
 
@@ -156,6 +157,18 @@ def proposal_row(proposal: dict[str, Any]) -> list[Any]:
         proposal["page"] or "",
         _state(proposal),
         one_line(proposal["raw"] or "", 60),
+    ]
+
+
+def finding_row(finding: dict[str, Any]) -> list[Any]:
+    """What fits no field."""
+    return [
+        finding["id"],
+        one_line(finding["label"], 40),
+        finding["type"],
+        one_line(finding["value"], 60),
+        finding["unit"],
+        finding["page"] or "",
     ]
 
 

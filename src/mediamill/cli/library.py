@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mediamill.cli.library_screen import COLUMNS, library_fields, library_row, read_span
-from mediamill.cli.options import Json, examples
+from mediamill.cli.options import Json, examples, typed
 from mediamill.cli.session import run
 from mediamill.cli.terminal import print_fields, print_json, print_table, say
 from mediamill.errors import InvalidError
@@ -84,7 +84,7 @@ def add_library(
         slug = await add_library(
             connection,
             name,
-            str(path.absolute()),
+            str(typed(path).absolute()),
             rescan_seconds=read_span(rescan_every) or None,
             ignore_previews=ignore_previews,
             sampling_limit=sampling_limit or 100,
@@ -158,7 +158,7 @@ def edit_library(
     """Change a library; what is not named stays. It holds for what is done from now on."""
     facts: dict[str, Any] = {
         "name": name,
-        "path": None if path is None else str(path.absolute()),
+        "path": None if path is None else str(typed(path).absolute()),
         "rescan_seconds": read_span(rescan_every),
         "ignore_previews": ignore_previews,
         "mode": None if sampling is None else sampling.value,

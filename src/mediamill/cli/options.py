@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mediamill.errors import InvalidError
+from mediamill.files import expand
 
 LARGEST_ID = 2**63 - 1
 
@@ -37,6 +39,11 @@ class PriorityName(StrEnum):
     HIGH = "high"
     NORMAL = "normal"
     LOW = "low"
+
+
+def typed(path: Path) -> Path:
+    """As a person types it: `~` is the home folder, also where no shell has seen to that."""
+    return Path(expand(str(path)))
 
 
 def examples(*lines: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mediamill.cli.options import examples
+from mediamill.cli.options import examples, typed
 from mediamill.cli.session import run
 from mediamill.errors import InvalidError, NotFoundError
 
@@ -63,7 +63,7 @@ def process(
 
 def collect_files(given: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
     """Each file, and the name it goes by in the output: below a folder its path in there. Hidden ones are left out."""
-    for path in given:
+    for path in map(typed, given):
         if path.is_dir():
             for file in sorted(path.rglob("*")):
                 inside = file.relative_to(path)

@@ -7,6 +7,7 @@ look on.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -100,6 +101,12 @@ async def browse_dead(
         return [store.plain(row) for row in rows]
 
     return await _leaf(connection, look, where, before or NEWEST, amount, span, patient)
+
+
+async def payloads_of(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """What travels with these jobs; those that are finished are not there."""
+    rows = await store.browse.payloads_of.rows(connection, ids=list(ids))
+    return {row["id"]: json.loads(row["payload"]) for row in rows}
 
 
 async def tracebacks_of(connection: Connection, ids: Sequence[int]) -> dict[int, str]:

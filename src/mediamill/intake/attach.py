@@ -24,7 +24,8 @@ async def settle_files(connection: Connection, analysis: Record, file_ids: Seque
 
 async def replace_proposals(connection: Connection, analysis: Record, file_ids: Sequence[int]) -> None:
     """Only those that wait. What a person entered, accepted or rejected stays, and is not proposed again."""
-    fields = json.loads(analysis["result"]).get("fields", [])
+    result = json.loads(analysis["result"])
+    fields, unmapped = result.get("fields", []), result.get("unmapped", [])
     await queries.drop_pending.run(connection, files=list(file_ids), person=PERSON)
     await queries.put_proposals.run(
         connection,
@@ -32,4 +33,8 @@ async def replace_proposals(connection: Connection, analysis: Record, file_ids: 
         fields=json.dumps(fields),
         origin=analysis["extractor"],
         person=PERSON,
+    )
+    await queries.drop_findings.run(connection, files=list(file_ids))
+    await queries.put_findings.run(
+        connection, files=list(file_ids), findings=json.dumps(unmapped), origin=analysis["extractor"]
     )

@@ -17,6 +17,7 @@ from mediamill.intake.store import queries
 from mediamill.intake.values import is_number
 
 WHICH = ("accepted", "all")
+WITH_UNIT = ("number", "amount")
 BATCH = 500
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -58,9 +59,9 @@ async def write_csv(connection: Connection, slug: str, *, which: str = "accepted
     """Line by line, the names of the columns first. Nothing in it is a formula for whoever opens it."""
     project = await find_project(connection, slug)
     fields = await read_fields(connection, project["id"])
-    yield _line(["file", "state", *(field.name for field in fields)])
+    yield _line(["file", "state", *(name for field in fields for name in _columns(field))])
     async for row in export_rows(connection, slug, which=which):
-        values = [_cell(field, row["fields"].get(field.name)) for field in fields]
+        values = [cell for field in fields for cell in _cells(field, row["fields"].get(field.name))]
         yield _line([_safe(row["file"]), row["state"], *values])
 
 
@@ -78,10 +79,17 @@ def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value[name] for name in names}, "confidence": round(value["confidence"], 4)}
 
 
-def _cell(field: Field, found: Mapping[str, Any] | None) -> str:
+def _columns(field: Field) -> list[str]:
+    """A number has its unit beside it: without its currency an amount says nothing."""
+    return [field.name, f"{field.name}_unit"] if field.type in WITH_UNIT else [field.name]
+
+
+def _cells(field: Field, found: Mapping[str, Any] | None) -> list[str]:
     """A number stays one, if it is; anything else is guarded."""
     value = "" if found is None else str(found["value"])
-    return value if field.type in ("number", "amount") and is_number(value) else _safe(value)
+    if field.type not in WITH_UNIT:
+        return [_safe(value)]
+    return [value if is_number(value) else _safe(value), "" if found is None else _safe(str(found["unit"]))]
 
 
 def _safe(text: str) -> str:

@@ -23,7 +23,7 @@ from mediamill.intake.model import (
 )
 from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
-from mediamill.intake.proposals import plain_proposal
+from mediamill.intake.proposals import plain_found, plain_proposal
 from mediamill.intake.store import queries
 from mediamill.processors.document.document_text import pages_not_read
 from mediamill.processors.intake.extractor import extractor_name
@@ -71,6 +71,9 @@ async def show_file(connection: Connection, settings: Settings, file_id: int) ->
         "tags": result.get("tags", []),
         "facts": result.get("facts", {}),
         "proposals": [plain_proposal(proposal) for proposal in proposals],
+        "unmapped": [
+            plain_found(each) for each in await queries.findings_of_file.rows(connection, file=file_id)
+        ],
     }
 
 
@@ -78,6 +81,12 @@ async def file_states(connection: Connection, ids: Sequence[int]) -> dict[int, d
     """State and error of many; those that are gone are not in it."""
     rows = await queries.file_states.rows(connection, ids=list(ids))
     return {row["id"]: {"state": row["state"], "error": row["error"]} for row in rows}
+
+
+async def names_of_analyses(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The file that an analysis is of: id, name and project."""
+    rows = await queries.names_of_analyses.rows(connection, analyses=list(ids))
+    return {row["analysis_id"]: dict(row) for row in rows}
 
 
 async def with_thumbnail(connection: Connection, ids: Sequence[int]) -> list[int]:

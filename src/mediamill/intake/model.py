@@ -47,6 +47,12 @@ class UnknownProposalError(NotFoundError):
     code = "unknown_proposal"
 
 
+class UnknownFindingError(NotFoundError):
+    """There is no such finding."""
+
+    code = "unknown_finding"
+
+
 class NoSuchPageError(NotFoundError):
     """The file has no picture of that page."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
+from mediamill.files import expand
 from mediamill.intake.fields import list_fields, put_fields
 from mediamill.intake.model import (
     DESCRIPTION_CHARACTERS,
@@ -162,11 +163,12 @@ def check_description(text: str) -> str:
 
 
 async def check_folder(path: str) -> str:
-    """A folder of this machine, by its absolute path. One that does not answer keeps nobody waiting."""
+    """A folder of this machine, by its absolute path or below `~`. One that does not answer keeps nobody waiting."""
     try:
         path.encode()
     except UnicodeEncodeError:
         raise BadProjectError("the path of the folder must be UTF-8") from None
+    path = expand(path)
     if not path.startswith("/") or "\0" in path:
         raise BadProjectError(f"{path[:200]!r} is no absolute path")
     folder = str(PurePosixPath(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from asyncpg import Record
@@ -108,9 +109,13 @@ async def accept_all(
 
 def plain_proposal(row: Record) -> dict[str, Any]:
     """For people and scripts."""
-    told = {name: value for name, value in row.items() if name != "type"}
+    return plain_found({name: value for name, value in row.items() if name != "type"})
+
+
+def plain_found(row: Record | Mapping[str, Any]) -> dict[str, Any]:
+    """A value with its place."""
     box = row["box"]
-    return {**told, "confidence": round(row["confidence"], 4), "box": None if box is None else list(box)}
+    return {**dict(row), "confidence": round(row["confidence"], 4), "box": None if box is None else list(box)}
 
 
 async def _lock(connection: Connection, proposal_id: int) -> Record:

@@ -120,6 +120,12 @@ select id from analyses where id = any (:ids::bigint[]) order by id for update;
 select f.id, f.project_id, f.name, p.slug from project_files f join projects p on p.id = f.project_id
 where f.analysis_id = :analysis order by f.id;
 
+-- name: names_of_analyses
+-- Whom a job is about: the first file that has the analysis.
+select distinct on (f.analysis_id) f.analysis_id, f.id, f.name, p.slug
+from project_files f join projects p on p.id = f.project_id
+where f.analysis_id = any (:analyses::bigint[]) order by f.analysis_id, f.id;
+
 -- name: begin_analysis
 update analyses set state = 'processing', attempts = :attempts, started_at = now(), error = null
 where id = :id returning id;

@@ -13,14 +13,14 @@ from typing import Any
 from mediamill.db.connection import Connection
 from mediamill.engine.model import Moved, without_nul
 from mediamill.errors import RetryLaterError
-from mediamill.intake.model import home_of_analysis, id_of
+from mediamill.intake.model import LABEL_CHARACTERS, TYPES, home_of_analysis, id_of
 from mediamill.intake.values import VALUE_CHARACTERS, BadValueError, canonical
 from mediamill.storage.choose import Place
 from mediamill.storage.read import read_text
 
 KINDS = ("document", "image", "unsupported")
 MOST_PAGES = 2_000
-MOST_PER_FIELD = 3
+MOST_PER_FIELD, MOST_UNMAPPED = 3, 50
 FACTS_CHARACTERS, SUMMARY_CHARACTERS, LINE_CHARACTERS = 50_000, 5_000, 500
 PAGE_CHARACTERS, TEXTS_CHARACTERS = 100_000, 1_000_000
 PAGES_FILE, PAGES_FILE_BYTES = "pages.json", 32 << 20
@@ -62,6 +62,7 @@ async def read_result(connection: Connection, place: Place, job: Moved) -> Analy
         "unsupported": _line(result.get("unsupported")) or None,
         "pages": pages,
         "fields": _fields(job.payload, result.get("fields")),
+        "unmapped": _unmapped(result.get("unmapped")),
         "tags": _small(result.get("tags"), list),
         "models": [_line(model) for model in _small(result.get("models"), list)][:20],
         "facts": _small(result.get("facts"), dict),
@@ -129,19 +130,36 @@ def _fields(payload: Mapping[str, Any], given: Any) -> list[dict[str, Any]]:
             continue
         if any((other["name"], other["value"]) == (name, value) for other in kept):
             continue
-        kept.append(
-            {
-                "name": name,
-                "value": value,
-                "raw": _line(one.get("raw"), VALUE_CHARACTERS),
-                "unit": _line(one.get("unit"), 50),
-                "confidence": _share(one.get("confidence")) or 0.0,
-                "page": one.get("page") if _is_count(one.get("page")) else None,
-                "box": _box(one.get("box")),
-                "quote": _line(one.get("quote")),
-            }
-        )
+        kept.append({"name": name, **_found(one, value)})
     return kept
+
+
+def _unmapped(given: Any) -> list[dict[str, Any]]:
+    """Values of labels that nobody asked for; each label once."""
+    kept: dict[str, dict[str, Any]] = {}
+    for one in given[:MOST_UNMAPPED] if isinstance(given, list) else []:
+        if not isinstance(one, Mapping) or one.get("type") not in TYPES:
+            continue
+        label = _line(one.get("name"), LABEL_CHARACTERS)
+        try:
+            value = canonical(str(one["type"]), _text(one.get("value")))
+        except BadValueError:
+            continue
+        if label and label.isprintable():
+            kept.setdefault(label.casefold(), {"label": label, "type": one["type"], **_found(one, value)})
+    return list(kept.values())
+
+
+def _found(one: Mapping[str, Any], value: str) -> dict[str, Any]:
+    return {
+        "value": value,
+        "raw": _line(one.get("raw"), VALUE_CHARACTERS),
+        "unit": _line(one.get("unit"), 50),
+        "confidence": _share(one.get("confidence")) or 0.0,
+        "page": one.get("page") if _is_count(one.get("page")) else None,
+        "box": _box(one.get("box")),
+        "quote": _line(one.get("quote")),
+    }
 
 
 async def _page_texts(connection: Connection, place: Place, name: str) -> list[dict[str, Any]]:

@@ -8,4 +8,6 @@ from mediamill.db.queries import Queries
 
 _FOLDER = Path(__file__).parent
 
-queries = Queries(_FOLDER / "queries.sql", _FOLDER / "proposals.sql", _FOLDER / "watch.sql")
+queries = Queries(
+    _FOLDER / "queries.sql", _FOLDER / "proposals.sql", _FOLDER / "findings.sql", _FOLDER / "watch.sql"
+)

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from mediamill.db.connection import Connection
+from mediamill.files import expand
 from mediamill.libraries.model import (
     MODES,
     NAME_CHARACTERS,
@@ -60,6 +61,7 @@ async def check_path(path: str) -> str:
 
 
 def _spelled(path: str) -> str:
+    path = expand(path)
     if not path.startswith("/") or "\0" in path:
         raise BadLibraryError(f"{path!r} is no absolute path")
     try:

@@ -108,6 +108,13 @@ async def show_asset(connection: Connection, asset_id: int) -> dict[str, Any]:
     return told
 
 
+async def names_of_assets(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    """The paths of many in their libraries; those of a library in the trash are not in it."""
+    return {
+        row["id"]: row["rel_path"] for row in await queries.names_of_assets.rows(connection, ids=list(ids))
+    }
+
+
 async def retry_asset(connection: Connection, asset_id: int) -> None:
     """What failed or is poisoned waits again."""
     found = await _find(connection, asset_id)

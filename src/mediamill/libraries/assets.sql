@@ -114,3 +114,8 @@ from (
             order by shown_at desc, id desc limit skip + amount) m
     order by m.shown_at desc, m.id desc offset (select skip from asked) limit (select amount from asked)) page
 join assets a on a.id = page.id order by page.shown_at desc, page.id desc;
+
+-- name: names_of_assets
+-- Those of a library in the trash are not there.
+select a.id, a.rel_path from assets a join libraries l on l.number = a.library and l.deleted_at is null
+where a.id = any (:ids::bigint[]);

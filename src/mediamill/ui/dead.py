@@ -14,6 +14,7 @@ from mediamill.errors import InvalidError, MediamillError
 from mediamill.ui.forms import read_form
 from mediamill.ui.jobs import Before, Filter, Text
 from mediamill.ui.rendering import Renderer, status_of
+from mediamill.ui.subjects import subjects_of
 
 PAGE_DEAD = 25
 FILTERS = ("kind", "pool", "owner", "reason")
@@ -96,11 +97,13 @@ class _DeadPage:
         async with self._database.connection() as connection:
             page = await browse.browse_dead(connection, **given, before=before, amount=PAGE_DEAD)
             sums = await browse.sum_up_dead(connection)
+            subjects = await subjects_of(connection, page.jobs)
             tracebacks = await browse.tracebacks_of(connection, [job["id"] for job in page.jobs])
         return self._renderer.page(
             template,
             status_code,
             page=page,
+            subjects=subjects,
             tracebacks=tracebacks,
             wanted=wanted,
             before=before,

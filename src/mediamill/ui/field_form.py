@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
+from mediamill.intake.findings import name_of
 from mediamill.intake.model import MOST_FIELDS, Field
 
 PARTS = ("name", "label", "type", "unit", "description", "categories")
 MOST_INPUTS = len(PARTS) * (MOST_FIELDS + 10)
-NAME_CHARACTERS = 60
 
 
 def rows_of(form: dict[str, list[str]]) -> list[dict[str, str]]:
@@ -36,9 +33,3 @@ def read_catalog(form: dict[str, list[str]]) -> list[Field]:
         )
         for row in rows_of(form)
     ]
-
-
-def name_of(label: str) -> str:
-    """`Invoice number` as invoice_number."""
-    plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "_", plain).strip("_0123456789")[:NAME_CHARACTERS] or label

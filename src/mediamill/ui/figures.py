@@ -14,6 +14,7 @@ from typing import Any
 from mediamill.db.connection import LOST, Connection, Database
 from mediamill.engine import browse, watch, workers
 from mediamill.staging.usage import disk_room
+from mediamill.ui.subjects import Subject, subjects_of
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Figures:
     jobs: list[dict[str, Any]] = field(default_factory=list)
     dead: list[dict[str, Any]] = field(default_factory=list)
     dead_count: int = 0
+    subjects: dict[int, Subject] = field(default_factory=dict)  # of the jobs and the dead
     events: list[dict[str, Any]] = field(default_factory=list)
     database_version: str = ""
     free_bytes: int = 0
@@ -109,6 +111,7 @@ async def read_figures(connection: Connection) -> Figures:
     """From the database."""
     overview = await watch.overview(connection)
     throughput = await watch.throughput(connection, MINUTES)
+    jobs, dead = await _read_jobs(connection), await browse.browse_dead(connection, amount=LATEST_DEAD)
     return Figures(
         database_ok=True,
         states=overview["states"],
@@ -116,8 +119,9 @@ async def read_figures(connection: Connection) -> Figures:
         waits=overview["waits"],
         minutes=fill_minutes(throughput, datetime.now(UTC)),
         workers=await workers.list_workers(connection),
-        jobs=await _read_jobs(connection),
-        dead=(await browse.browse_dead(connection, amount=LATEST_DEAD)).jobs,
+        jobs=jobs,
+        dead=dead.jobs,
+        subjects=await subjects_of(connection, [*jobs, *dead.jobs]),
         dead_count=overview["dead"],
         events=await browse.latest_events(connection, LATEST_EVENTS),
         database_version=(await watch.database_facts(connection))["version"],

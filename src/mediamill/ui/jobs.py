@@ -17,6 +17,7 @@ from mediamill.engine.model import State
 from mediamill.engine.rules import Engine
 from mediamill.errors import ConflictError, MediamillError
 from mediamill.ui.rendering import Renderer, status_of
+from mediamill.ui.subjects import subjects_of
 from mediamill.ui.words import span
 
 PAGE_JOBS = 50
@@ -78,9 +79,11 @@ class _JobPages:
         async with self._database.connection() as connection:
             page = await browse.browse_jobs(connection, **_given(wanted), before=before, amount=PAGE_JOBS)
             known = [one.name for one in await pools.list_pools(connection)]
+            subjects = await subjects_of(connection, page.jobs)
         return self._renderer.page(
             "jobs/list.html" if part else "jobs/all.html",
             page=page,
+            subjects=subjects,
             wanted=wanted,
             before=before,
             asked=asked,
@@ -94,8 +97,9 @@ class _JobPages:
         async with self._database.connection() as connection:
             job = await watch.show_job(connection, job_id)
             told = await browse.events_of_job(connection, job_id)
+            subject = (await subjects_of(connection, [job])).get(job_id)
         return self._renderer.page(
-            "jobs/one.html", job=job, told=told, times=times_of(job), files=files_of(job)
+            "jobs/one.html", job=job, told=told, times=times_of(job), files=files_of(job), subject=subject
         )
 
     async def retry(self, job_id: Id) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
@@ -24,11 +24,14 @@ from mediamill.ui.field_form import MOST_INPUTS, read_catalog, rows_of
 from mediamill.ui.forms import read_form
 from mediamill.ui.rendering import Renderer, status_of
 from mediamill.ui.review_page import add_review_page
+from mediamill.ui.value_table import read_table
 
 PAGE_FILES = 50
 BLANK = {"name": "", "description": "", "watch_path": ""}
 SURE = 0.9  # what is accepted without a look has to be at least so sure
 After = Annotated[str | None, Query(max_length=20)]
+By = Annotated[str, Query(max_length=60)]
+Which = Literal["accepted", "all"]
 
 
 def add_project_pages(
@@ -40,6 +43,7 @@ def add_project_pages(
     router.get("/projects")(pages.all)
     router.post("/projects")(pages.create)
     router.get("/projects/{slug}")(pages.one)
+    router.get("/projects/{slug}/values")(pages.values)
     router.post("/projects/{slug}/edit")(pages.edit)
     router.post("/projects/{slug}/fields")(pages.fields)
     router.post("/projects/{slug}/reprocess")(pages.reprocess)
@@ -80,6 +84,17 @@ class _ProjectPages:
         """Its files, newest first; with `part` only what changes. `done`: what the reader did just now."""
         return await self._one(
             slug, "projects/live.html" if part else "projects/one.html", state=state, after=after, done=done
+        )
+
+    async def values(
+        self, slug: str, by: By = "", down: bool = False, which: Which = "accepted"
+    ) -> HTMLResponse:
+        """What was found out, as a table: a row for each file, sorted by any column."""
+        async with self._database.transaction() as connection:
+            project = await show_project(connection, slug)
+            table = await read_table(connection, slug, project["fields"], by=by, down=down, which=which)
+        return self._renderer.page(
+            "projects/values.html", project=project, table=table, by=by, down=down, which=which, query=_query
         )
 
     async def edit(self, request: Request, slug: str) -> Response:

@@ -13,7 +13,7 @@ from mediamill.db.connection import Connection, Database
 from mediamill.engine.enqueue import Enqueuer
 from mediamill.engine.priority import read_priority
 from mediamill.errors import InvalidError, MediamillError
-from mediamill.intake import proposals
+from mediamill.intake import findings, proposals
 from mediamill.intake.again import delete_file, reprocess, set_file_priority
 from mediamill.intake.categories import set_category
 from mediamill.intake.look import page_texts, show_file
@@ -48,6 +48,8 @@ def add_review_page(
     router.post(f"{file}/delete")(page.delete)
     router.post(f"{file}/accept")(page.accept_all)
     router.post(f"{file}/values")(page.enter)
+    router.post(f"{file}/findings/{{finding_id}}/field")(page.make_field)
+    router.post(f"{file}/findings/{{finding_id}}/drop")(page.drop_finding)
     router.post(f"{file}/proposals/{{proposal_id}}/accept")(page.accept)
     router.post(f"{file}/proposals/{{proposal_id}}/reject")(page.reject)
     router.post(f"{file}/proposals/{{proposal_id}}/reopen")(page.reopen)
@@ -136,6 +138,19 @@ class _ReviewPage:
             faulty = {"id": None, "field": field, "value": value, "why": _why(error)}
             return await self._page(slug, file_id, status_code=status_of(error), faulty=faulty)
         return RedirectResponse(_address(slug, file_id, entered["id"]), 303)
+
+    async def make_field(self, request: Request, slug: str, file_id: Id, finding_id: Id) -> Response:
+        """What fits no field becomes one, or the value of the field that was chosen."""
+        field = (await read_form(request)).get("field", [""])[0] or None
+        async with self._database.transaction() as connection:
+            await findings.make_field(connection, finding_id, field)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}#unmapped", 303)
+
+    async def drop_finding(self, slug: str, file_id: Id, finding_id: Id) -> Response:
+        """Nobody wants to know it."""
+        async with self._database.transaction() as connection:
+            await findings.drop_finding(connection, finding_id)
+        return RedirectResponse(f"/projects/{slug}/files/{file_id}#unmapped", 303)
 
     async def reject(self, slug: str, file_id: Id, proposal_id: Id) -> Response:
         """It is wrong."""

@@ -60,6 +60,11 @@ async def show_transcript(connection: Connection, video_id: UUID) -> dict[str, A
     return {**dict(row), "transcript": None if row["transcript"] is None else json.loads(row["transcript"])}
 
 
+async def titles_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, str]:
+    """Of many; those in the trash are not in it."""
+    return {row["id"]: row["title"] for row in await queries.titles.rows(connection, ids=list(ids))}
+
+
 async def list_categories(connection: Connection) -> list[dict[str, Any]]:
     """With the number of videos in each."""
     return [dict(row) for row in await queries.list_categories.rows(connection)]

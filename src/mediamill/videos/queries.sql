@@ -211,3 +211,6 @@ select id, title from videos where id > :after and ready_at is not null and dele
 
 -- name: findable_among
 select id from videos where id = any (:ids::uuid[]) and ready_at is not null and deleted_at is null;
+
+-- name: titles
+select id, title from videos where id = any (:ids::uuid[]) and deleted_at is null;

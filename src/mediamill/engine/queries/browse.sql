@@ -62,6 +62,10 @@ where (:kind::text is null or kind = :kind) and (:pool::text is null or pool = :
     and (:owner::text is null or owner = :owner) and (:reason::text is null or reason = :reason)
 order by id desc limit :amount;
 
+-- name: payloads_of
+select id, payload::text from dead_jobs where id = any (:ids::bigint[])
+union all select id, payload::text from jobs where id = any (:ids);
+
 -- name: tracebacks_of
 select id, traceback from dead_jobs where id = any (:ids::bigint[]) and traceback is not null;
 

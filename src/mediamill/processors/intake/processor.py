@@ -26,6 +26,7 @@ from mediamill.processors.intake.kept import Kept
 from mediamill.processors.intake.source import MOST_PAGES, PIECES, Source, read_source
 from mediamill.processors.intake.source_page import SourcePage
 from mediamill.processors.intake.summary import document_kind
+from mediamill.processors.intake.unmapped import find_unmapped
 from mediamill.processors.media_processor import BaseMediaProcessor
 from mediamill.processors.models import choose
 from mediamill.processors.result import ProcessingResult
@@ -45,6 +46,7 @@ class FileAnalysis(ProcessingResult):
     unsupported: str | None = None
     pages: Sequence[Mapping[str, Any]] = ()
     fields: Sequence[Mapping[str, Any]] = ()
+    unmapped: Sequence[Mapping[str, Any]] = ()
 
 
 class IntakeProcessor(BaseMediaProcessor):
@@ -60,7 +62,7 @@ class IntakeProcessor(BaseMediaProcessor):
     ) -> ProcessingResult:
         """Read it, look for the fields, draw it."""
         del caption, media_metadata
-        kept, specs = Kept(self.given), read_catalog(self.given.payload)
+        kept, asked = Kept(self.given), read_catalog(self.given.payload)
         rounds = _rounds(self.given.payload)
         limits = Limits(
             pages=self.settings.document_pages * rounds,
@@ -76,7 +78,7 @@ class IntakeProcessor(BaseMediaProcessor):
             return FileAnalysis("", kind="unsupported", summary=f"Not analysed: {told}.", unsupported=told)
         self.given.report(step="looking for the fields", percent=60)
         kind = document_kind(source.pages)
-        specs = tuple(replace(spec, categories=()) for spec in specs if spec.is_for(kind))
+        specs = tuple(replace(spec, categories=()) for spec in asked if spec.is_for(kind))
         extracted = extract(
             source,
             specs,
@@ -85,6 +87,7 @@ class IntakeProcessor(BaseMediaProcessor):
             kept,
             self._step_end(),
         )
+        unmapped = find_unmapped(source.pages, asked)
         wanted = [found.page for ranked in extracted.ranked for found in ranked if found.page]
         self.given.report(step="drawing the pages", percent=90)
         files = draw_source(
@@ -114,6 +117,7 @@ class IntakeProcessor(BaseMediaProcessor):
             summary=extracted.summary,
             pages=[_tell_page(page) for page in source.pages],
             fields=tell_candidates(extracted.ranked),
+            unmapped=unmapped,
         )
 
     def _step_end(self) -> float:
@@ -135,6 +139,7 @@ class IntakeProcessor(BaseMediaProcessor):
             "unsupported": result.unsupported,
             "pages": list(result.pages),
             "fields": list(result.fields),
+            "unmapped": list(result.unmapped),
         }
         return replace(output, result={**output.result, **more})
 

@@ -250,7 +250,7 @@ import { base64, problemOf, remember, remembered, send, sizeOf, spanOf, titleOf 
       remember(this.fingerprint, null);
       send("DELETE", this.address, TUS).catch(() => null); // heard: the same file, chosen once more, is another video
       this.offset = this.file.size;
-      this.show("done", "Uploaded. It is processed now: see below.");
+      this.show("done", "Uploaded. The list below says how far it is.");
       this.saveFacts();
       next();
     }

@@ -20,6 +20,25 @@ UP = (
     """,
     "alter table project_fields add column categories text[] not null default '{}'",
     "alter table projects add column category_rules jsonb not null default '[]'",
+    # What was found and fits no field. `dropped_labels`: what nobody wants to hear of in a project, in small letters.
+    """
+    create table findings (
+        id bigint generated always as identity primary key,
+        file_id bigint not null references project_files on delete cascade,
+        label text not null,
+        type text not null check (type in ('text', 'number', 'amount', 'date', 'boolean')),
+        value text not null,
+        raw text not null default '',
+        unit text not null default '',
+        confidence real not null check (confidence between 0 and 1),
+        page integer,
+        box real[] check (box is null or array_length(box, 1) = 4),
+        quote text not null default '',
+        origin text not null
+    )
+    """,
+    "create index findings_file on findings (file_id)",
+    "alter table projects add column dropped_labels text[] not null default '{}'",
     # A claim whose worker is not heard is released after lease and stale limit together.
     """
     update pools set lease_seconds = 300, stale_seconds = 600
@@ -31,6 +50,8 @@ DOWN = (
     update pools set lease_seconds = 900, stale_seconds = 900
     where name = 'intake' and lease_seconds = 300 and stale_seconds = 600
     """,
+    "alter table projects drop column dropped_labels",
+    "drop table findings",
     "alter table projects drop column category_rules",
     "alter table project_fields drop column categories",
     "alter table project_files drop column category_by",
