@@ -67,8 +67,8 @@ def test_a_job_of_which_only_the_kind_is_said() -> None:
     assert job == NewJob("a", {}, "default", None, None, Priority.NORMAL, None, None, None, None)
     assert NewJob("a").payload is not job.payload, "each has a payload of its own"
     kind = JobKind("a")
-    assert [kind.reaped, kind.owns_input, kind.keeps_files, kind.local, kind.description] == [
-        *[False] * 4,
+    assert [kind.reaped, kind.owns_input, kind.keeps_files, kind.awaited, kind.local, kind.description] == [
+        *[False] * 5,
         "",
     ]
     moved = Moved(1, "a", "o", None, 1, {})
