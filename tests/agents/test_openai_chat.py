@@ -30,6 +30,7 @@ from mediamill.testing.model_server import (
     WEB_PAGE,
     Act,
     Reply,
+    failing,
     rate_limited,
     reply,
 )
@@ -181,6 +182,19 @@ async def test_a_follow_up_shows_the_images_of_before(
     first, _, last = server.seen[1].json()["messages"]
     assert images_in(first["content"]) == [b"image 0", b"image 1"]
     assert images_in(last["content"]) == []
+
+
+@pytest.mark.spec("I14")
+async def test_a_model_that_sees_no_images_still_answers_in_a_thread_that_had_some(
+    make_settings: MakeSettings, server: OpenAiServer
+) -> None:
+    history = [Turn("user", "describe these", past_images(1)), Turn("assistant", "a dog")]
+    session = OpenAiAgent(make_settings()).session("t", history)
+    server.then(failing(400, "this model takes no images"))
+    assert await answer_text(session.prompt("and its colour?")) == "you said: and its colour?"
+    assert [each["content"] for each in server.seen[1].json()["messages"]] == [
+        *("describe these", "a dog", "and its colour?")
+    ]
 
 
 @pytest.mark.spec("I14")

@@ -111,7 +111,7 @@ def test_the_time_of_the_question_is_no_skew() -> None:
     assert skew_seconds(asked, NOW + timedelta(seconds=7), answered) == 5
 
 
-@pytest.mark.spec("E33")
+@pytest.mark.spec("E33", "C31")
 async def test_doctor_finds_a_held_open_transaction_failing_alerts_and_missing_sweeps(
     mediamill: Mediamill, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +123,11 @@ async def test_doctor_finds_a_held_open_transaction_failing_alerts_and_missing_s
         await connection.execute(
             "insert into alerts (type, data, tries, last_error) values ('a', '{}', 3, 'HTTP 503 closed')"
         )
+        await connection.execute(
+            "insert into jobs (kind, pool, owner, priority, max_attempts, state, run_after, payload, waits_for, "
+            "waiting_since, error) values ('x', 'default', 'o', 1, 1, 'scheduled', now() + interval '1 hour', '{}', "
+            "'gpu:4000', now(), 'too many requests (429)')"
+        )
     forgotten = await connect(database.url, name="a forgotten shell")
     try:
         await forgotten.execute("begin; select 1")
@@ -131,12 +136,13 @@ async def test_doctor_finds_a_held_open_transaction_failing_alerts_and_missing_s
     finally:
         await forgotten.close()
     told = {warning["about"]: warning for warning in found["warnings"]}
-    assert set(told) == {"disk", "database", "sweep", "alerts"}
+    assert set(told) == {"disk", "database", "sweep", "alerts", "models"}
+    assert "1 job waiting for the model server at gpu:4000" in told["models"]["message"]
     assert "a forgotten shell" in told["database"]["message"]
     assert "HTTP 503 closed" in told["alerts"]["message"]
     assert found["database"]["most_connections"] > found["database"]["connections"] >= 1
     assert abs(found["database"]["clock_skew_seconds"]) < 60
-    assert text.count("warning: ") == text.count("  fix: ") == 4
+    assert text.count("warning: ") == text.count("  fix: ") == 5
     monkeypatch.undo()
     assert await take_turn(database, "sweep_turn", 60)
     async with database.connection() as connection:

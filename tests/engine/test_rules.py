@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import Any
 
@@ -68,8 +69,8 @@ def test_a_job_of_which_only_the_kind_is_said() -> None:
     assert job == NewJob("a", {}, "default", None, None, Priority.NORMAL, None, None, None, None)
     assert NewJob("a").payload is not job.payload, "each has a payload of its own"
     kind = JobKind("a")
-    assert [kind.reaped, kind.owns_input, kind.keeps_files, kind.local, kind.description] == [
-        *[False] * 4,
+    assert [kind.reaped, kind.owns_input, kind.keeps_files, kind.awaited, kind.local, kind.description] == [
+        *[False] * 5,
         "",
     ]
     assert kind.release_counts
@@ -115,6 +116,14 @@ def test_a_failure_counts_unless_what_it_needed_was_not_there() -> None:
     empty = failure_of(NotNowError("Empty document"))
     assert (empty.wait, empty.permanent) == (None, True), "what is permanent is not waited for"
     assert failure_of(KeyError()).error == "KeyError"
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 1e12, math.inf, math.nan])
+def test_a_wait_is_one_that_the_database_can_keep_whatever_a_child_says(seconds: float) -> None:
+    assert Failure("a", False, wait=Wait(seconds, "gpu\0" + "x" * 400)).wait == Wait(
+        60, "gpu\\x00" + "x" * 293
+    )
+    assert Failure("a", False, wait=Wait(3600, "gpu", suspect=True)).wait == Wait(3600, "gpu", suspect=True)
 
 
 def test_a_pause_is_doubled_thirty_times_at_most() -> None:

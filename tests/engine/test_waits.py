@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mediamill.conversations import jobs as conversations
 from mediamill.engine.hold import hold_owner, release_owner
-from mediamill.engine.kinds import JobKind
 from mediamill.engine.settle import Fate
 from mediamill.engine.watch import overview
 from mediamill.errors import Wait
@@ -49,9 +49,10 @@ async def test_a_job_waits_as_long_as_the_setting_says_and_only_then_an_attempt_
 async def test_media_of_a_chat_and_a_file_that_may_be_the_reason_wait_no_longer_than_the_pool_allows(
     bench: Bench, suspect: bool
 ) -> None:
-    bench.engine.kinds.add(JobKind("test.awaited", awaited=True))
+    for kind in conversations.KINDS:
+        bench.engine.kinds.add(kind)
     await bench.run("update pools set timeout_seconds = $1", LIMIT_SECONDS)
-    await bench.enqueue("test.plain" if suspect else "test.awaited", max_attempts=1, pool="default")
+    await bench.enqueue("test.plain" if suspect else "message.process", max_attempts=1, pool="default")
     wait = Wait(30, "model:4000", suspect)
     assert await put_off(bench, wait) is Fate.AGAIN
     await waited(bench, seconds=LIMIT_SECONDS - 60)

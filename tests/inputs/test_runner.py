@@ -13,7 +13,7 @@ from mediamill.inputs import attempt, runner
 from mediamill.inputs.look import retry_run
 from mediamill.inputs.model import AgentChoice, Scope
 from mediamill.testing.model_server import Reply
-from mediamill.testing.openai_server import OpenAiServer, cut_stream, held_stream
+from mediamill.testing.openai_server import OpenAiServer, cut_stream, held_stream, images_in
 from tests.agents.conftest import echo, said
 from tests.conftest import wait_until
 from tests.inputs.conftest import ANN, Bench
@@ -52,6 +52,18 @@ async def test_a_text_is_answered(bench: Bench, runs: Running) -> None:
     assert (ended.state, ended.answer, ended.tries) == ("completed", "you said: hello", 1)
     assert ended.started_at is not None
     assert ended.ended_at is not None
+
+
+@pytest.mark.spec("I14")
+async def test_a_question_that_follows_shows_the_model_the_images_of_before(
+    bench: Bench, runs: Running, server: OpenAiServer
+) -> None:
+    images = [bench.image(picture(width)) for width in (30, 20)]
+    await runs.ended((await bench.accept(images, text="describe these")).run.run_id)
+    await runs.ended((await bench.accept(text="which one was taken later?")).run.run_id)
+    first, _, last = server.seen[-1].json()["messages"]
+    assert len(images_in(first["content"])) == 2
+    assert last["content"] == "which one was taken later?"
 
 
 @pytest.mark.spec("I5", "I6")

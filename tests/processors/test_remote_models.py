@@ -143,6 +143,23 @@ def test_a_server_that_keeps_failing_is_asked_three_times(
     assert len(server.seen) == 3
 
 
+@pytest.mark.spec("C31")
+@pytest.mark.parametrize(
+    ("act", "suspect"),
+    [(failing(503), False), (rate_limited(60), False), (RESET, True), (failing(502), True)],
+)
+def test_a_busy_server_is_told_apart_from_one_that_died_over_a_file(
+    server: ModelServer, tmp_path: Path, act: Act, suspect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "FIRST_PAUSE_SECONDS", 0.01)
+    server.always(act)
+    with pytest.raises(NotNowError) as failure:
+        CASES["text"].ask(CASES["text"].adapter(settings_for(server.url, 60)), tmp_path)
+    wait = failure.value.wait
+    assert (wait.server, wait.suspect) == (server.url.removeprefix("http://"), suspect)
+    assert wait.seconds >= 1
+
+
 @pytest.mark.parametrize("act", [SILENT, DRIP], ids=["silent", "drip"])
 def test_a_server_that_takes_too_long_is_left_alone(
     grounds: Grounds, server: ModelServer, tmp_path: Path, act: Act

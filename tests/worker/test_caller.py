@@ -71,9 +71,9 @@ def victim() -> Iterator[HttpServer]:
 class Started:
     """A caller, and the calls that its child would make."""
 
-    def __init__(self, *servers: ModelServer) -> None:
+    def __init__(self, *servers: ModelServer, paces: Path | None = None) -> None:
         self.sock, callers = socket.socketpair()
-        self.process = start_caller(callers, servers)
+        self.process = start_caller(callers, servers, paces)
         self.calls = CallerCalls(self.sock)
 
     def ask(self, url: str, body: bytes = b"", patience_seconds: float = 30, **headers: str) -> Any:
@@ -181,6 +181,23 @@ def test_a_server_of_this_machine_that_is_not_configured_is_not_called(
         assert refused.kind == "forbidden"
     assert server.seen == victim.seen == []
     assert caller.ask(f"{server.url}/v1/chat").status == 200  # it goes on
+
+
+@pytest.mark.spec("C31")
+def test_a_server_that_refused_others_is_left_alone_as_a_shared_file_says(
+    server: HttpServer, victim: HttpServer, tmp_path: Path
+) -> None:
+    server.then(model_server.rate_limited(60))
+    servers = (ModelServer(f"{server.url}/v1"), ModelServer(f"{victim.url}/v1"))
+    one, other = (Started(*servers, paces=tmp_path / "paces") for _ in range(2))
+    with one.sock, other.sock:
+        assert one.ask(f"{server.url}/v1/chat").status == 429
+        left = other.ask(f"{server.url}/v1/embeddings")
+        assert (left.kind, len(server.seen)) == ("busy", 1)
+        assert 50 < left.wait_seconds <= 60
+        assert other.ask(f"{victim.url}/v1/chat").status == 200
+    for started in (one, other):
+        started.process.wait(30)
 
 
 def test_a_redirect_is_not_followed(server: HttpServer, victim: HttpServer, caller: Started) -> None:

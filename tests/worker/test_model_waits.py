@@ -97,6 +97,7 @@ async def test_a_server_that_is_down_is_waited_for(
             await all_described(images, ids)
     async with images.database.connection() as connection:
         assert (await overview(connection))["waits"] == []
+    assert (images.folder / "scratch" / "model-servers").exists(), "what was learned is shared"
 
 
 @contextmanager

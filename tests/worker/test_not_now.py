@@ -42,5 +42,13 @@ async def test_a_remote_worker_says_so_however_often(database: Database, tmp_pat
             await served.run("update jobs set state = 'queued', run_after = now()")
         assert await served.one("select error from jobs where id = $1", id_) == "not now"
         [job] = await worker.claim()
+        wait = {"seconds": 600, "server": "gpu:4000"}
+        await worker.post("fail", **shown(job), error="busy", counts=False, wait=wait)
+        assert (
+            await served.one("select waits_for from jobs where run_after > now() + interval '9 minutes'")
+            == "gpu:4000"
+        )
+        await served.run("update jobs set state = 'queued', run_after = now()")
+        [job] = await worker.claim()
         answer = await worker.post("fail", **shown(job), error="no", permanent=True, counts=False)
         assert answer.json()["dead"] is True

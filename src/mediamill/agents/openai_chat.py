@@ -36,6 +36,7 @@ LARGEST_LINE_BYTES = 1_000_000
 LONGEST_CONNECT_SECONDS = 10.0
 USAGE_SECONDS = 2.0  # so long the number of tokens is waited for once the answer is whole
 USAGE_OPTION = "stream_options"
+ABOUT_CONTENT = (400, 413, 422)  # what is asked is wrong or too much
 MOST_TOKENS = 10**9
 
 OnUsage = Callable[[int], None]
@@ -94,7 +95,9 @@ class OpenAiAgent:
             raise AgentBusyError(message, fix="is the server of MEDIAMILL_OPENAI_URL up?") from error
 
     async def _ask(self, messages: list[dict[str, Any]], until: float) -> httpx.Response:
-        """An endpoint that does not know the option for usage is asked without it, from then on."""
+        """An endpoint that does not know the option for usage is asked without it, from then on; one that refuses the
+        request is asked without the images of before: its model may be another by now, which sees none.
+        """
         body: dict[str, Any] = {"model": self._model, "messages": messages, "stream": True}
         if self._asks_for_usage:
             body[USAGE_OPTION] = {"include_usage": True}
@@ -111,6 +114,8 @@ class OpenAiAgent:
         if self._asks_for_usage and response.status_code in (400, 422) and USAGE_OPTION in str(failure):
             self._asks_for_usage = False
             return await self._ask(messages, until)
+        if response.status_code in ABOUT_CONTENT and (fewer := _without_past_images(messages)) != messages:
+            return await self._ask(fewer, until)
         raise failure
 
     async def _failure(self, response: httpx.Response, until: float) -> Exception:
@@ -221,6 +226,17 @@ class OpenAiSession:
         system = [{"role": "system", "content": self.instructions}] if self.instructions else []
         turns = [*self._history, Turn("user", text, tuple(images))]
         return [*system, *({"role": turn.role, "content": _content(turn)} for turn in turns)]
+
+
+def _without_past_images(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    *before, question = messages
+    return [
+        {
+            **each,
+            "content": each["content"] if isinstance(each["content"], str) else each["content"][0]["text"],
+        }
+        for each in before
+    ] + [question]
 
 
 def _content(turn: Turn) -> str | list[dict[str, Any]]:

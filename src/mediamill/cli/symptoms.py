@@ -106,14 +106,12 @@ def _sweeps(database: dict[str, Any]) -> Iterator[Symptom]:
 
 def _waits(database: dict[str, Any]) -> Iterator[Symptom]:
     for wait in database.get("waits", ()):
-        since = (
-            ""
-            if wait["since"] is None
-            else f", for {span((database['now'] - wait['since']).total_seconds())}"
-        )
+        since = wait["since"] or database["now"]
+        waited = span((database["now"] - since).total_seconds())
         yield Symptom(
             "models",
-            f"{plural(wait['jobs'], 'job')} waiting for the model server at {wait['server']}{since} ({wait['reason']})",
+            f"{plural(wait['jobs'], 'job')} waiting for the model server at {wait['server']}, for {waited} "
+            f"({wait['reason']})",
             "start the server, or raise its limit; the jobs continue by themselves",
         )
 

@@ -10,7 +10,7 @@ import typer
 
 from mediamill.cli.options import LARGEST_ID, Kind, Owner, PoolName, examples
 from mediamill.cli.session import run
-from mediamill.cli.terminal import ago, console, make_table, one_line, print_line, say, styled
+from mediamill.cli.terminal import ago, console, make_table, one_line, plural, print_line, say, styled
 from mediamill.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def _draw(figures: dict[str, Any], jobs: list[dict[str, Any]]) -> RenderableType
         head.append(f"{state} ", style="dim")
         head.append_text(Text(f"{number}   ", style=styled(state).style if number else "dim"))
     for wait in figures["waits"]:
-        head.append(
-            f"\nWaiting for the model server at {wait['server']}: {wait['jobs']} jobs", style="yellow"
-        )
+        jobs_waiting = plural(wait["jobs"], "job")
+        head.append(f"\nWaiting for the model server at {wait['server']}: {jobs_waiting}", style="yellow")
     table = make_table(COLUMNS, [_row(job) for job in jobs])
     hint = Text("no jobs yet" if not jobs else "Ctrl-C ends", style="dim")
     return Group(head, table, hint) if jobs else Group(head, hint)

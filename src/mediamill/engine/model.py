@@ -12,6 +12,8 @@ from typing import Any
 from mediamill.errors import GiveUpError, NotNowError, Wait
 
 SHORT_ERROR_CHARACTERS = 500
+SERVER_CHARACTERS = 300
+LONGEST_WAIT_SECONDS = 3600.0  # for what is not there now, before it is looked at again
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
 ABANDONED = "abandoned"
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
@@ -210,6 +212,8 @@ class Failure:
             object.__setattr__(self, "traceback", _storable(self.traceback))
         if self.notice is not None:
             object.__setattr__(self, "notice", _storable(self.notice))
+        if self.wait is not None:
+            object.__setattr__(self, "wait", _bounded(self.wait))
 
     @property
     def refuses_file(self) -> bool:
@@ -234,6 +238,13 @@ def without_nul(json_text: bytes) -> bytes:
 
 def _storable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _bounded(wait: Wait) -> Wait:
+    """A child may say anything."""
+    seconds = wait.seconds if 0 <= wait.seconds <= LONGEST_WAIT_SECONDS else Wait().seconds
+    server = None if wait.server is None else _storable(wait.server)[:SERVER_CHARACTERS]
+    return Wait(seconds, server, wait.suspect)
 
 
 def failure_of(error: BaseException, traceback: str | None = None) -> Failure:

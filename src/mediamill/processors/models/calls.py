@@ -40,6 +40,7 @@ FailureKind = Literal[
     "timeout",
     "unreachable",  # nobody was reached: nothing was sent
     "transport",  # the connection was lost
+    "certificate",  # it is refused, which no waiting makes right
     "busy",  # not sent: the server refused others just now
     "caller_gone",
     "decoding",
@@ -140,7 +141,7 @@ class DirectCalls:
         try:
             return self._send(call, body, clock)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-            kind: FailureKind = "transport" if _is_about_certificates(error) else "unreachable"
+            kind: FailureKind = "certificate" if _is_about_certificates(error) else "unreachable"
             return CallFailed(kind, str(error) or type(error).__name__, clock.sending_seconds)
         except httpx.TimeoutException:
             return CallFailed("timeout", "no answer", clock.sending_seconds)
@@ -169,7 +170,6 @@ class DirectCalls:
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
-    """A certificate that is refused does not become right by waiting."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None

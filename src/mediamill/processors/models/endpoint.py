@@ -218,6 +218,8 @@ class Endpoint:
                 return _BusyError(f"the connection failed ({failed.text})", failed.wait_seconds, suspect=True)
             case "unreachable":
                 return _BusyError(f"it cannot be reached ({failed.text})", failed.wait_seconds)
+            case "certificate":
+                return _AgainError(f"the connection failed ({failed.text})")
             case "busy":
                 return _BusyError(failed.text, failed.wait_seconds)
             case "caller_gone":
