@@ -82,7 +82,7 @@ async def test_a_worker_killed_while_it_puts_its_work_loses_nothing_and_shows_no
         video = await client.upload_video(clip)
         doomed = DoomedWorker(town.machine("doomed"), step)
         assert await doomed.until_gone() == -9, doomed.said
-        assert (await client.video(video.video_id))["state"] != "ready", "nothing half is shown"
+        assert (await client.video(video.video_id)).state != "ready", "nothing half is shown"
         await town.work("mill")
         await client.wait_ready(video.video_id, timeout=300)
     assert await mill.one("select attempts from finished_jobs where kind = 'video.transcode'") == 2

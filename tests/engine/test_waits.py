@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from mediamill.conversations import jobs as conversations
+from mediamill.conversations.jobs import message_kinds
 from mediamill.engine.hold import hold_owner, release_owner
 from mediamill.engine.settle import Fate
 from mediamill.engine.watch import overview
 from mediamill.errors import Wait
+from mediamill.settings import Settings
 from tests.engine.conftest import Bench
 
 pytestmark = pytest.mark.spec("C31")
@@ -49,7 +50,7 @@ async def test_a_job_waits_as_long_as_the_setting_says_and_only_then_an_attempt_
 async def test_media_of_a_chat_and_a_file_that_may_be_the_reason_wait_no_longer_than_the_pool_allows(
     bench: Bench, suspect: bool
 ) -> None:
-    for kind in conversations.KINDS:
+    for kind in message_kinds(Settings()):
         bench.engine.kinds.add(kind)
     await bench.run("update pools set timeout_seconds = $1", LIMIT_SECONDS)
     await bench.enqueue("test.plain" if suspect else "message.process", max_attempts=1, pool="default")

@@ -63,7 +63,12 @@ def test_a_name_and_a_description_have_their_length(subtests: Any) -> None:
 
 
 def test_a_field_keeps_all_that_fits() -> None:
-    most = {"name": "a" + "_" * 59, "label": "l" * 200, "description": "d" * 2_000, "unit": "u" * 50}
+    most: dict[str, Any] = {
+        "name": "a" + "_" * 59,
+        "label": "l" * 200,
+        "description": "d" * 2_000,
+        "unit": "u" * 50,
+    }
     assert asdict(Field(type="date", **most)) == {"type": "date", **most}
     assert asdict(Field("due_at", label=" Due \n at ")) == {
         "name": "due_at",

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from mediamill.ui import static_files
 from tests.api.serving import Served
-from tests.ui.browser import watch_console
+from tests.ui.browser import shoot, watch_console
 from tests.ui.busy import fill
 
 HOSTILE = (
@@ -208,3 +208,20 @@ def test_a_script_that_was_changed_has_another_address(
         script.write_text(text)
         addresses.add(static_files.static_address("player.js"))
     assert len(addresses) == 2
+
+
+@pytest.mark.spec("K4")
+async def test_an_unknown_address_is_a_page_with_a_way_back(served: Served, browser: Browser) -> None:
+    page = await browser.new_page(viewport={"width": 1280, "height": 900})
+    answer = await page.goto(f"{served.url}/nowhere")
+    assert answer is not None
+    assert answer.status == 404
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
+    await expect(page.get_by_role("alert")).to_contain_text("There is no page at this address")
+    await shoot(page, "unknown-address")
+    await page.get_by_role("link", name="Back to the dashboard").click()
+    await expect(page).to_have_url(f"{served.url}/")
+    answer = await page.goto(f"{served.url}/jobs/1/retry")
+    assert answer is not None
+    assert answer.status == 405
+    await expect(page.get_by_role("alert")).to_contain_text("This address takes what a form sends")

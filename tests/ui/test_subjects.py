@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -78,7 +79,7 @@ async def test_every_kind_of_subject_has_a_name_and_a_page(served: Served, groun
     }
     enqueuer = Enqueuer(ground.engine.kinds, ground.engine.payload_limit_bytes)
     async with served.database.transaction() as connection:
-        jobs = []
+        jobs: list[dict[str, Any]] = []
         for kind, (subject, payload, _) in told.items():
             id_ = await enqueuer.enqueue_job(connection, NewJob(kind, payload, owner="x", subject_id=subject))
             jobs.append({"id": id_, "kind": kind, "subject_id": subject})

@@ -90,6 +90,7 @@ class Problem(JSONResponse):
         faults: list[str] | None = None,
         wait_seconds: float = RETRY_AFTER_SECONDS,
     ) -> None:
+        self.detail = detail
         body: dict[str, Any] = {
             "type": f"urn:mediamill:problem:{code}",
             "title": PHRASES.get(status) or HTTPStatus(status).phrase,

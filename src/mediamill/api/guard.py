@@ -168,24 +168,25 @@ class Guard:
             if status:
                 log.exception("an answer broke off: %s %s", scope["method"], scope["path"])
                 raise
-            await problem_of(error)(scope, receive, send_on)
+            await refuse(error, scope)(scope, receive, send_on)
 
     async def _judge(
         self, access: Access | None, reached: Reached | None, scope: Scope, headers: Headers
     ) -> Response | None:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > BODY_LIMIT_BYTES and not _is_upload(scope):
-            return problem_of(_too_large())
+            return refuse(_too_large(), scope)
         if access is not None and access.who is Door.OWN_SECRET:
             return None  # by whatever name the server is known outside: no page of elsewhere has the secret
         if not self._is_ours(host_name(headers)):
-            return problem_of(
+            return refuse(
                 ForeignHostError(
                     fix="on the server, add this name to MEDIAMILL_HOSTS; or use http://127.0.0.1"
-                )
+                ),
+                scope,
             )
         if is_foreign(scope, headers):
-            return problem_of(ForeignOriginError())
+            return refuse(ForeignOriginError(), scope)
         caller = await self._recognise(access, scope, headers)
         set_caller(caller)
         if (
@@ -194,8 +195,8 @@ class Guard:
             and scope["method"] not in SAFE_METHODS
             and not names_origin(headers)
         ):
-            return problem_of(
-                ForeignOriginError("a browser says where it comes from when it changes something")
+            return refuse(
+                ForeignOriginError("a browser says where it comes from when it changes something"), scope
             )
         if access is not None and access.who in ASK_THEMSELVES:
             return None
@@ -207,7 +208,7 @@ class Guard:
             if access is not None and access.costly and caller.kind != "here":
                 self._charge(caller)
         except (DeniedError, TooManyError) as error:
-            return refuse(error, headers)
+            return refuse(error, scope)
         if (
             caller.kind != "here" or caller.session is not None
         ):  # a pass is for a moment; nobody can take it back

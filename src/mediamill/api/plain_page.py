@@ -6,10 +6,11 @@ import html
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
+from starlette.types import Scope
 
 from mediamill.api.errors import problem_of
-from mediamill.errors import MediamillError
 
+API = ("/api/", "/v1/")
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -26,14 +27,20 @@ def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
     )
 
 
-def refuse(error: MediamillError, headers: Headers) -> Response:
+def wants_page(scope: Scope) -> bool:
+    """Whether a person asks, by a browser, for something that is no part of the API."""
+    return "text/html" in Headers(scope=scope).get("accept", "") and not scope["path"].startswith(API)
+
+
+def refuse(error: BaseException, scope: Scope) -> Response:
     """As a problem for programs, as a page for people."""
     problem = problem_of(error)
-    if "text/html" not in headers.get("accept", ""):
+    if not wants_page(scope):
         return problem
-    told = html.escape(f"{error.message[:1].upper()}{error.message[1:]}.")
+    told = html.escape(f"{problem.detail[:1].upper()}{problem.detail[1:]}.")
     body = f'<p class="notice bad" role="alert">{told}</p><p class="quiet"><a href="/">Back to the overview</a></p>'
-    page = plain_page("Not for you", body, problem.status_code)
+    title = "Not for you" if problem.status_code in (401, 403) else "Sorry"
+    page = plain_page(title, body, problem.status_code)
     if "retry-after" in problem.headers:
         page.headers["Retry-After"] = problem.headers["retry-after"]
     return page

@@ -11,6 +11,8 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Mount
 from starlette.types import Scope
 
+FILE_METHODS = frozenset({"GET", "HEAD"})  # of a mount, which serves files
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -65,7 +67,11 @@ def known_routes(server: FastAPI) -> Iterator[Known]:
 
 def methods_of(server: FastAPI, path: str) -> set[str]:
     """Of HTTP, those that any route takes at this path."""
-    found = (route.methods for route in known_routes(server) if route.pattern.match(path))
+    found = (
+        FILE_METHODS if route.mount else route.methods
+        for route in known_routes(server)
+        if route.pattern.match(path)
+    )
     return set[str]().union(*found) - {"WEBSOCKET"}
 
 

@@ -60,6 +60,7 @@ from mediamill.api.event_hub import EventHub
 from mediamill.api.guard import Guard, check_secret
 from mediamill.api.inbox import Inbox
 from mediamill.api.openapi import install_openapi
+from mediamill.api.plain_page import wants_page
 from mediamill.api.requests import CountRequests, Requests
 from mediamill.api.scopes import check_declared
 from mediamill.api.strangers import Strangers
@@ -155,6 +156,7 @@ def create_api(
     server.state.inbox = Inbox(settings)
     bucket = BucketCounter(database, storage_of(settings))
     server.state.usage_desk = UsageDesk(settings.data_folder, bucket)
+    server.state.wants_page = wants_page
     server.state.query_vectors = None  # a process that has models brings them
     server.state.links = links.Links(settings)
     server.state.streams = Streams(settings.streams_per_caller)

@@ -15,7 +15,7 @@ from mediamill.cli.options import Json, PriorityName, examples
 from mediamill.errors import InvalidError, MediamillError
 
 if TYPE_CHECKING:
-    from mediamill.client import UploadedVideo
+    from mediamill.client import UploadedVideo, Video
     from mediamill.client.body import Progress
 
 EXAMPLES = examples(
@@ -158,22 +158,21 @@ def _await_ready(video_id: str, json: bool) -> dict[str, Any]:
     """Until it plays, or will never."""
     from mediamill.cli.message import open_client
     from mediamill.cli.terminal import say
-    from mediamill.cli.video_watch import has_ended
 
     try:
         with open_client(PATIENCE_SECONDS) as client, _making_bar() as show:
-            while not has_ended(video := client.video(video_id)):
+            while not (video := client.video(video_id)).has_ended:
                 show(video)
                 time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
         say(f"it is made without you, too; to see how far it is: mediamill videos watch {video_id}")
         raise
-    if video["state"] == "ready" and not json:
-        say(f"{video['title']} is ready: mediamill videos show {video['slug']}", style="green")
-    if video["state"] != "ready":
-        why = video["error"] or "it was deleted"
+    if video.state == "ready" and not json:
+        say(f"{video.title} is ready: mediamill videos show {video.slug}", style="green")
+    if video.state != "ready":
+        why = video.error or "it was deleted"
         raise MediamillError(f"it did not become a stream: {why}", fix=f"mediamill videos retry {video_id}")
-    return {"state": video["state"], "slug": video["slug"]}
+    return {"state": video.state, "slug": video.slug}
 
 
 @contextmanager
@@ -186,12 +185,12 @@ def _making_bar() -> Iterator[Any]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(20), TaskProgressColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("waiting for a worker", total=100)
-        yield lambda video: bar.update(task, completed=video["percent"] or 0, description=_doing(video))
+        yield lambda video: bar.update(task, completed=video.percent or 0, description=_doing(video))
 
 
-def _doing(video: dict[str, Any]) -> str:
+def _doing(video: Video) -> str:
     from mediamill.cli.terminal import clean
 
-    if video["job_state"] != "running":
+    if video.job_state != "running":
         return "waiting for a worker"
-    return clean(str(video["step"] or "beginning").replace("_", " "))
+    return clean(str(video.step or "beginning").replace("_", " "))

@@ -21,6 +21,7 @@ from mediamill.client.model import (
 )
 from mediamill.client.problems import NoServerError, ProblemError, RunFailedError, VideoFailedError
 from mediamill.client.upload import VideoChangedError
+from mediamill.client.video import Quality, Retranscode, Video
 
 __all__ = [
     "AsyncClient",
@@ -32,7 +33,9 @@ __all__ = [
     "ImageLike",
     "NoServerError",
     "ProblemError",
+    "Quality",
     "Restarted",
+    "Retranscode",
     "Run",
     "RunEvent",
     "RunFailedError",
@@ -40,6 +43,7 @@ __all__ = [
     "StateChanged",
     "TextPiece",
     "UploadedVideo",
+    "Video",
     "VideoChangedError",
     "VideoFailedError",
 ]

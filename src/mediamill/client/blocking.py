@@ -30,7 +30,7 @@ from mediamill.client.plans import (
 )
 from mediamill.client.problems import RunFailedError
 from mediamill.client.upload import upload_video
-from mediamill.client.videos import Video
+from mediamill.client.video import Video
 
 T = TypeVar("T")
 

@@ -27,6 +27,7 @@ from mediamill.client.model import (
 )
 from mediamill.client.problems import NoServerError, ProblemError
 from mediamill.client.sse import EventParser, ServerEvent
+from mediamill.client.video import Video, read_video
 from mediamill.clock import retry_after_seconds
 
 T = TypeVar("T")
@@ -167,10 +168,9 @@ class Plans:
         path = f"/v1/runs/{path_part(run_id)}/retry"
         return read_run((yield from self._insist(Ask("POST", path, repeatable=False))))
 
-    def video(self, video_id: str) -> Plan[dict[str, Any]]:
+    def video(self, video_id: str) -> Plan[Video]:
         """A video as it is now, by its id or slug."""
-        told: dict[str, Any] = yield from self._insist(Ask("GET", f"/api/videos/{path_part(video_id)}"))
-        return told
+        return read_video((yield from self._insist(Ask("GET", f"/api/videos/{path_part(video_id)}"))))
 
     def follow(self, run_id: str) -> Plan[None]:
         """The events of a run to its end. When the connection is lost, on from where it broke off."""

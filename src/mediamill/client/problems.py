@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mediamill.client.model import Run
+from mediamill.client.video import Video
 from mediamill.errors import MediamillError, UnavailableError
 
 
@@ -39,9 +37,7 @@ class VideoFailedError(MediamillError):
 
     code = "video_failed"
 
-    def __init__(self, video: Mapping[str, Any]) -> None:
-        why = video.get("error") or "nobody knows why"
-        super().__init__(
-            f"the video failed: {why}", fix=f"try it again: mediamill videos retry {video['slug']}"
-        )
+    def __init__(self, video: Video) -> None:
+        why = video.error or "nobody knows why"
+        super().__init__(f"the video failed: {why}", fix=f"try it again: mediamill videos retry {video.slug}")
         self.video = video

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from mediamill.client.body import Body
 from mediamill.client.plans import Ask, Pause, Plan, Plans, path_part
 from mediamill.client.problems import VideoFailedError
-
-Video: TypeAlias = dict[str, Any]  # as `GET /api/videos/{id}` tells it
+from mediamill.client.video import Video, read_video
 
 VIDEOS = "/api/videos"
 PAGE = 100
@@ -22,7 +21,7 @@ def list_videos(plans: Plans, limit: int, filters: Mapping[str, str | None]) -> 
     params = {name: value for name, value in filters.items() if value is not None}
     while True:
         page = yield from _ask(plans, Ask("GET", VIDEOS, {**params, "amount": str(min(limit, PAGE))}))
-        found += page["videos"]
+        found += map(read_video, page["videos"])
         if len(found) >= limit or not page["next"]:
             return found[:limit]
         params["before"] = page["next"]
@@ -32,8 +31,7 @@ def change_video(plans: Plans, who: str, verb: str, said: Mapping[str, Any] | No
     """Not repeatable: whoever asks twice is told that it is done already."""
     body = None if said is None else Body(said, [])
     path = f"{VIDEOS}/{path_part(who)}/{verb}"
-    video: Video = yield from _ask(plans, Ask("POST", path, body=body, repeatable=False))
-    return video
+    return read_video((yield from _ask(plans, Ask("POST", path, body=body, repeatable=False))))
 
 
 def retranscode_video(
@@ -59,12 +57,12 @@ def wait_ready(plans: Plans, who: str, timeout: float | None) -> Plan[Video]:
     waited = 0.0
     while True:
         video = yield from plans.video(who)
-        if video["job_id"] is None and video["error"]:
+        if video.job_id is None and video.error:
             raise VideoFailedError(video)
-        if video["state"] == "ready" and video["job_id"] is None:
+        if video.state == "ready" and video.job_id is None:
             return video
         if timeout is not None and waited >= timeout:
-            raise TimeoutError(f"{video['title']} is still {video['state']} after {timeout:g} seconds")
+            raise TimeoutError(f"{video.title} is still {video.state} after {timeout:g} seconds")
         yield Pause(LOOK_SECONDS)
         waited += LOOK_SECONDS
 

@@ -48,18 +48,25 @@ def add_pages(
     dispatch: Dispatch = server.state.deps.dispatch
     pages = create_pages(database, engine, settings, keeper, desk, dispatch.facts)
     server.router.routes.extend(pages.routes)  # as in create_api
-    server.add_exception_handler(404, _no_page(server.exception_handlers[HTTPException]))
+    server.add_exception_handler(HTTPException, _kindly(server.exception_handlers[HTTPException]))
     server.mount("/static", StaticFiles(), name="static")
 
 
-def _no_page(for_programs: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Any]:
-    """Where there is nothing, a person reads a page that says so."""
+SORRY = "that did not work"
+SAID = {404: "there is no page at this address", 405: "this address takes what a form sends; it is no page"}
+
+
+def _kindly(for_programs: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Any]:
+    """What no route answers: a person reads a page that says so."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        if "text/html" in request.headers.get("accept", ""):
-            return Renderer().sorry(404, "there is no page at this address")
         problem: Response = await for_programs(request, error)
-        return problem
+        if not request.app.state.wants_page(request.scope):
+            return problem
+        page = Renderer().sorry(problem.status_code, SAID.get(problem.status_code, SORRY))
+        if "allow" in problem.headers:
+            page.headers["Allow"] = problem.headers["allow"]
+        return page
 
     return answer
 

@@ -47,7 +47,8 @@ class Renderer:
 
     def sorry(self, status_code: int, message: str) -> HTMLResponse:
         """What went wrong, in the reader's words."""
-        return self.page("sorry.html", status_code, message=message)
+        heading = "Not found" if status_code == 404 else "Sorry"
+        return self.page("sorry.html", status_code, heading=heading, message=message)
 
     def route_class(self) -> type[APIRoute]:
         """Routes whose errors are told by a page; a script that asks for JSON gets the API's problems instead."""

@@ -63,7 +63,7 @@ async def _release(
     connection: Connection, engine: Engine, rows: Sequence[Record], failure: Failure | None
 ) -> None:
     error = failure.short if failure else STALE_REQUEUED
-    # A release costs an attempt, or counts by itself: then a file that kills its workers is dead in the end all the same.
+    # A release costs an attempt, or counts by itself: a file that kills its workers is dead in the end.
     counted = [row for row in rows if engine.kinds.find(row["kind"]).release_counts]
     uncounted = [row for row in rows if row not in counted]
     used_up = [row for row in counted if row["attempts"] >= row["max_attempts"]]
