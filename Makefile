@@ -179,8 +179,8 @@ clean: ## removes what the targets made, except ./data
 	@$(PYTHON) scripts/fetch_js.py >&2
 	@touch $@
 
-.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
-	@echo "fetching the packages of the WhatsApp bridge and of the tests' identity provider" >&2
+.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json tests/tus_clients/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
+	@echo "fetching the packages of the WhatsApp bridge, and those of the tests: an identity provider, clients of tus" >&2
 	@$(BIN)/python scripts/setup_bridge.py >&2
 	@touch $@
 

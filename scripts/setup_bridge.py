@@ -1,4 +1,4 @@
-"""Installs the packages that tests run in Node.js: of the WhatsApp bridge, and of the identity provider.
+"""Installs the packages that tests run in Node.js: of the bridge, the identity provider, the clients of tus.
 
 With a Node.js of their own if need be.
 
@@ -12,7 +12,11 @@ from pathlib import Path
 from mediamill.node import QUIET, find_node
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = (ROOT / "bridges" / "whatsapp", ROOT / "tests" / "identity_provider")
+PACKAGES = (
+    ROOT / "bridges" / "whatsapp",
+    ROOT / "tests" / "identity_provider",
+    ROOT / "tests" / "tus_clients",
+)
 TOOLS = ROOT / ".tools"
 OLDEST_NODE = (20, 0)
 
