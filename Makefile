@@ -179,8 +179,9 @@ clean: ## removes what the targets made, except ./data
 	@$(PYTHON) scripts/fetch_js.py >&2
 	@touch $@
 
-.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json tests/foreign_clients/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
-	@echo "fetching the packages of the WhatsApp bridge, of the tests' identity provider and of foreign clients" >&2
+.tools/.stamp-bridge: bridges/whatsapp/package-lock.json tests/identity_provider/package-lock.json \
+		tests/foreign_clients/package-lock.json tests/tus_clients/package-lock.json scripts/setup_bridge.py .venv/.stamp-runtime
+	@echo "fetching the packages of the WhatsApp bridge, and those of the tests: an identity provider, other people's clients" >&2
 	@$(BIN)/python scripts/setup_bridge.py >&2
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Installs what tests run in Node.js: packages of the WhatsApp bridge, of the identity provider, of foreign clients.
+"""Installs what tests run in Node.js: packages of the WhatsApp bridge, of the identity provider, of others' clients.
 
 With a Node.js of their own if need be.
 
@@ -16,6 +16,7 @@ PACKAGES = (
     ROOT / "bridges" / "whatsapp",
     ROOT / "tests" / "identity_provider",
     ROOT / "tests" / "foreign_clients",
+    ROOT / "tests" / "tus_clients",
 )
 TOOLS = ROOT / ".tools"
 OLDEST_NODE = (20, 0)

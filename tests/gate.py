@@ -16,6 +16,7 @@ class Gate:
         self.target = target
         self.down_bytes = 0  # from the server to whoever came
         self.break_after: int | None = None  # each connection, after so many bytes from the server
+        self.break_sent_after: int | None = None  # once, after so many bytes to the server
         self.broken = 0
         self._port = 0
         self._open: set[asyncio.StreamWriter] = set()
@@ -63,6 +64,11 @@ class Gate:
                     if self.break_after is not None and passed > self.break_after:
                         self.broken += 1
                         break
+                elif self.break_sent_after is not None and passed > self.break_sent_after:
+                    self.break_sent_after = None
+                    self.broken += 1
+                    self.cut()
+                    break
                 writer.write(chunk)
                 await writer.drain()
         writer.close()

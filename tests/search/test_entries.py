@@ -21,6 +21,7 @@ from mediamill.search.entries import (
     cut_passages,
     drop_entries_under,
     put_entries,
+    spoken_at,
 )
 from mediamill.search.feed import do_chores, feed_embeddings
 from mediamill.search.indexes import ensure_index, ensure_indexes
@@ -183,12 +184,22 @@ async def test_texts_of_strangers_are_kept_as_far_as_they_can_be(ground: Ground)
 
 
 def test_passages_are_about_half_a_minute_or_four_hundred_characters() -> None:
-    spoken = [(float(second), f"word{second}") for second in range(0, 100, 2)]
+    spoken = [(float(second), second + 2.0, f"word{second}") for second in range(0, 100, 2)]
     passages = cut_passages(spoken)
-    assert [at for at, _ in passages] == [0.0, 30.0, 60.0, 90.0]
-    assert " ".join(text for _, text in passages) == " ".join(text for _, text in spoken)
-    assert all(len(text) <= 400 for _, text in cut_passages((0.0, "x" * 90) for _ in range(20)))
-    assert cut_passages([(0.0, " "), (1.0, "")]) == []
+    assert [one.starts_at for one in passages] == [0.0, 30.0, 60.0, 90.0]
+    assert " ".join(one.text for one in passages) == " ".join(text for _, _, text in spoken)
+    assert all(len(one.text) <= 400 for one in cut_passages((0.0, 1.0, "x" * 90) for _ in range(20)))
+    assert cut_passages([(0.0, 1.0, " "), (1.0, 2.0, "")]) == []
+
+
+def test_the_time_of_a_word_is_that_of_its_sentence_and_of_its_place_in_a_long_one() -> None:
+    [passage] = cut_passages([(0.0, 4.0, "Good morning."), (6.0, 26.0, "x " * 50)])
+    assert passage.times == [(0, 13, 0.0, 4.0), (14, 99, 6.0, 26.0)]
+    assert spoken_at(passage.times, 5) == 0.0
+    assert spoken_at(passage.times, 14) == 6.0
+    assert spoken_at(passage.times, 16) == 6.0
+    assert spoken_at(passage.times, 64) == pytest.approx(6 + 20 * 50 / 99 - 2, abs=0.1)
+    assert 23 < spoken_at(passage.times, len(passage.text) - 1) < 26
 
 
 @pytest.mark.spec("L12")

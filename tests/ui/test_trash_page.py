@@ -8,10 +8,13 @@ from playwright.async_api import Browser, expect
 
 from mediamill.libraries.erase import erase_marked
 from mediamill.libraries.trash import remove_library
+from mediamill.videos.trash import delete_video
 from tests.api.serving import Served
 from tests.conftest import wait_until
-from tests.ui.browser import follow, watch_console
+from tests.ui.browser import follow, shoot, watch_console
+from tests.ui.filming import show_film
 from tests.ui.picturing import many_rows
+from tests.videos.played import Ground
 
 
 async def remove(served: Served, slug: str) -> None:
@@ -44,6 +47,30 @@ async def test_a_library_comes_back_from_the_trash_or_is_erased_after_a_second_t
     await erase_marked(served.database)
     await expect(page.locator("#trash")).to_contain_text("There are no libraries in the trash")
     assert await served.one("select array_agg(slug) from libraries") == ["keep"]
+    assert complaints == []
+
+
+@pytest.mark.spec("L14", "V14")
+async def test_the_trash_shows_videos_and_libraries_and_is_emptied_of_both(
+    served: Served, browser: Browser, tmp_path: Path
+) -> None:
+    ground = Ground.on(served.database, served.app.state.deps.settings.data_folder)
+    await remove(served, await many_rows(served, tmp_path / "Drop", 3, name="Drop"))
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/trash")
+    await expect(page.locator("#library-drop")).to_be_visible()
+    await expect(page.get_by_text("There are no videos in the trash.")).to_be_visible()
+    video_id = await show_film(ground)
+    async with ground.database.transaction() as connection:
+        await delete_video(connection, video_id)
+    await expect(page.locator("#videos .video")).to_have_count(1)  # it appears by itself
+    await shoot(page, "trash-of-both")
+    await page.get_by_text("Empty the trash …").click()
+    await follow(page.get_by_role("button", name="Empty the trash for good"))
+    await expect(page.get_by_text("There are no videos in the trash.")).to_be_visible()
+    await expect(page.locator("#library-drop")).to_contain_text("being erased")
+    assert await served.one("select count(*) from videos") == 0
     assert complaints == []
 
 

@@ -43,6 +43,22 @@ async def test_a_video_is_found_with_the_moment_at_which_something_is_said(groun
     assert [moment.at_seconds for moment in hit.moments] == [41.5]
 
 
+@pytest.mark.spec("L12", "V13")
+async def test_a_jump_to_a_word_in_the_middle_of_a_passage_goes_to_the_word(ground: Ground) -> None:
+    await ground.ready("A day at the sea")
+    (job,) = await ground.claim(pool="captions")
+    segments = [
+        {"start": 0.0, "end": 4.0, "text": "1 < 2, and welcome to the sea."},
+        {"start": 5.0, "end": 9.0, "text": "The wind is cold today."},
+        {"start": 18.0, "end": 20.0, "text": "A heron stands there."},
+    ]
+    await ground.finish(job, {"facts": {"language": "en", "segments": segments}})
+    for word, at in (("heron", 18), ("wind", 5), ("welcome", 0)):
+        [hit] = await find(ground, word)
+        assert (hit.url, hit.moments[0].at_seconds) == (f"/videos/a-day-at-the-sea?t={at}", at)
+        assert "times" not in hit.facts
+
+
 @pytest.mark.spec("L12")
 async def test_edits_trash_and_erasing_are_followed(ground: Ground) -> None:
     video_id: UUID = await ground.ready("A day at the sea")

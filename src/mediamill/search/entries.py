@@ -15,6 +15,7 @@ from mediamill.search.store import queries
 TITLE_CHARACTERS, BODY_CHARACTERS, WORDS_CHARACTERS, SUBJECT_CHARACTERS = 500, 10_000, 20_000, 300
 MOST_PARTS = 5_000
 PASSAGE_SECONDS, PASSAGE_CHARACTERS = 30.0, 400
+LEAD_SECONDS = 2.0  # within a sentence, the time of a word is an estimate
 SOURCES = ("video", "message", "file")
 
 
@@ -88,20 +89,49 @@ async def list_subjects(connection: Connection, source: str, after: str, amount:
     return [row["subject"] for row in rows]
 
 
-def cut_passages(segments: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """What is said, in passages of about half a minute: (when one begins, its text)."""
-    passages: list[tuple[float, str]] = []
-    for starts_at, text in segments:
+@dataclass(slots=True)
+class Passage:
+    """Some sentences. `times`: of each, where in the text it begins, how long it is, from when to when it is said."""
+
+    text: str = ""
+    times: list[tuple[int, int, float, float]] = field(default_factory=list)
+
+    @property
+    def starts_at(self) -> float:
+        """When it begins."""
+        return self.times[0][2]
+
+    def add(self, text: str, starts_at: float, ends_at: float) -> None:
+        """One more sentence."""
+        place = len(self.text) + 1 if self.text else 0
+        self.text = f"{self.text} {text}" if self.text else text
+        self.times.append((place, len(text), starts_at, ends_at))
+
+
+def cut_passages(segments: Iterable[tuple[float, float, str]]) -> list[Passage]:
+    """What is said (from, to, text), in passages of about half a minute."""
+    passages: list[Passage] = []
+    for starts_at, ends_at, text in segments:
         text = text.strip()
         if not text:
             continue
-        if passages:
-            began, said = passages[-1]
-            if starts_at - began < PASSAGE_SECONDS and len(said) + len(text) < PASSAGE_CHARACTERS:
-                passages[-1] = (began, f"{said} {text}")
-                continue
-        passages.append((starts_at, text))
+        last = passages[-1] if passages else None
+        if (
+            last is None
+            or starts_at - last.starts_at >= PASSAGE_SECONDS
+            or len(last.text) + len(text) >= PASSAGE_CHARACTERS
+        ):
+            last = Passage()
+            passages.append(last)
+        last.add(text, starts_at, ends_at)
     return passages
+
+
+def spoken_at(times: Sequence[Sequence[float]], place: int) -> float:
+    """When the word at this place of a passage is said, or a moment earlier, but not before its sentence begins."""
+    begins, length, starts_at, ends_at = next(one for one in reversed(times) if one[0] <= place)
+    estimate = starts_at + (place - begins) / max(1, length) * (ends_at - starts_at)
+    return round(max(starts_at, estimate - LEAD_SECONDS), 2)
 
 
 def _plain(text: str, most: int) -> str:

@@ -266,8 +266,12 @@ select id, timestamp_ms / 1000.0::float8 as at_seconds, frame_path as path,
 from video_frames where id = any (:ids::bigint[]);
 
 -- name: show_entries
+-- `found_at`: where in the text the first word of the search is, from 0; -1 if none is. As in headline(), for ts_headline
+-- takes what is in angle brackets for a tag.
 select id, source, subject, title, starts_at, happened_at, url, facts,
-    headline(case when body = '' then title else body end, :query::text::tsquery) as snippet
+    headline(case when body = '' then title else body end, :query::text::tsquery) as snippet,
+    strpos(ts_headline('english', translate(body, E'<\x02', E'\x01'), :query::text::tsquery,
+        E'HighlightAll=true, StartSel=\x02, StopSel=\x03'), E'\x02') - 1 as found_at
 from search_entries where id = any (:ids::bigint[]);
 
 -- name: put_entry!

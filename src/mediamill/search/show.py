@@ -10,6 +10,7 @@ from typing import Any
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
+from mediamill.search.entries import spoken_at
 from mediamill.search.fuse import Fused, best_moments
 from mediamill.search.model import Hit, Moment, Piece, split_marks
 from mediamill.search.store import queries
@@ -75,6 +76,9 @@ def _show_entry(fused: Fused, rows: Rows) -> Hit | None:
     if entry is None:
         return None
     facts: dict[str, Any] = json.loads(entry["facts"])
+    url, at = entry["url"] or "", _word_at(entry)
+    if facts.pop("times", None):
+        url = f"{url.partition('?')[0]}?t={at:g}"
     return Hit(
         of="entry",
         id=entry["id"],
@@ -83,7 +87,7 @@ def _show_entry(fused: Fused, rows: Rows) -> Hit | None:
         title=entry["title"],
         place=entry["subject"],
         path="",
-        url=entry["url"] or "",
+        url=url,
         happened_at=entry["happened_at"],
         score=fused.score,
         why=tuple(fused.why),
@@ -103,13 +107,21 @@ def _moments(fused: Fused, rows: Rows) -> tuple[Moment, ...]:
     found = []
     for row, score, why in best_moments(fused):
         shown = rows.get((row.of, row.id))
-        at = None if shown is None else shown["starts_at" if row.of == "entry" else "at_seconds"]
+        at = None if shown is None else _word_at(shown) if row.of == "entry" else shown["at_seconds"]
         if shown is not None and at is not None:
             path = None if row.of == "entry" else PurePosixPath(shown["path"]).name
             end = shown["end_seconds"] if row.of == "scene" else None
             snippet = split_marks(shown["snippet"], BEGIN, END)
             found.append(Moment(row.of, row.id, float(at), end, path, why, snippet, score))
     return tuple(found)
+
+
+def _word_at(entry: Record) -> float | None:
+    """When the word that was searched for is said; of what has no such times, when it begins."""
+    times, place = json.loads(entry["facts"]).get("times"), entry["found_at"]
+    if not times or place is None or place < 0:
+        return None if entry["starts_at"] is None else float(entry["starts_at"])
+    return spoken_at(times, place)
 
 
 def readable(name: str) -> str:

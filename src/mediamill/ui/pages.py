@@ -97,7 +97,7 @@ def create_pages(
     add_library_pages(router, renderer, database, engine, desk)
     add_grid_page(router, renderer, database, desk)
     add_asset_page(router, renderer, database)
-    add_trash_page(router, renderer, database, desk)
+    add_trash_page(router, renderer, database, desk, settings)
     add_project_pages(router, renderer, database, engine, settings)
     add_search_page(router, renderer, database, settings)
     add_worker_page(router, renderer, database)

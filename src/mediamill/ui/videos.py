@@ -149,7 +149,7 @@ class _VideoPages:
         async def act(connection: Connection, video_id: UUID) -> None:
             await erase_video(connection, storage_of(self._settings), video_id)
 
-        return await self._act(act, video_id, "/videos?trash=1")
+        return await self._act(act, video_id, "/trash")
 
     async def _act(self, act: Act, video_id: UUID, then: str | None = None) -> Response:
         async with self._database.transaction() as connection:

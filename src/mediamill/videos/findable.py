@@ -76,5 +76,18 @@ def _entries(row: Record) -> list[Entry]:
     about = "\n".join(part for part in (row["description"], row["category"]) if part)
     whole = Entry(title, about, None, made, url, facts)
     said = json.loads(row["transcript"])["segments"] if row["transcript"] else []
-    passages = cut_passages((float(one["start"]), str(one["text"])) for one in said)
-    return [whole, *(Entry(title, text, at, made, f"{url}?t={at:g}", facts) for at, text in passages)]
+    passages = cut_passages((float(one["start"]), float(one["end"]), str(one["text"])) for one in said)
+    return [
+        whole,
+        *(
+            Entry(
+                title,
+                one.text,
+                one.starts_at,
+                made,
+                f"{url}?t={one.starts_at:g}",
+                facts | {"times": one.times},
+            )
+            for one in passages
+        ),
+    ]

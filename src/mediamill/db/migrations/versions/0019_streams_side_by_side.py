@@ -29,6 +29,8 @@ UP = (
     "alter table video_qualities add primary key (video_id, job_id, quality)",
     "alter table video_qualities add column worker_id integer, add column worker_name text",
     "alter table dead_jobs add column claimed_at timestamptz",
+    # Another title than its video's: so it is put in anew at the next start, with the times of its sentences.
+    "update search_entries set title = title || ' ' where source = 'video' and part = 0",
 )
 DOWN = (
     "alter table dead_jobs drop column claimed_at",
