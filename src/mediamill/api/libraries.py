@@ -21,7 +21,7 @@ from mediamill.api.library_shapes import (
     TimelineOut,
 )
 from mediamill.db.connection import Connection
-from mediamill.libraries import add, assets, edit, look, trash
+from mediamill.libraries import add, assets, edit, look, retry, trash
 from mediamill.libraries.model import SLUG_CHARACTERS
 from mediamill.libraries.retag import set_tagger
 from mediamill.libraries.scan_job import request_scan
@@ -114,8 +114,8 @@ async def choose_tagger(deps: Wired, slug: Slug, wish: TaggerIn) -> dict[str, An
 async def retry_failed(deps: Wired, slug: Slug) -> dict[str, Any]:
     """What failed is tried again, 5,000 at a time; ask again as long as there is `more`."""
     async with deps.database.transaction() as connection:
-        retried = await assets.retry_failed(connection, slug)
-    return {"retried": retried, "more": retried == assets.RETRIED_AT_ONCE}
+        retried = await retry.retry_failed(connection, slug)
+    return {"retried": retried, "more": retried == retry.RETRIED_AT_ONCE}
 
 
 @router.get("/{slug}/assets", response_model=AssetsOut)

@@ -159,7 +159,7 @@ def retry_assets(
 
 async def _retry(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
     """Each in a transaction of its own; one that is refused does not keep the others from it."""
-    from mediamill.libraries.assets import retry_asset
+    from mediamill.libraries.retry import retry_asset
 
     retried, refused = 0, []
     for asset_id in dict.fromkeys(ids):
@@ -174,7 +174,7 @@ async def _retry(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
 
 async def _retry_all(app: App, slug: str) -> tuple[int, list[MediamillError]]:
     """Until fewer than a batch are left: what fails again meanwhile is not tried for ever."""
-    from mediamill.libraries.assets import RETRIED_AT_ONCE, retry_failed
+    from mediamill.libraries.retry import RETRIED_AT_ONCE, retry_failed
 
     retried, some = 0, RETRIED_AT_ONCE
     while some == RETRIED_AT_ONCE:

@@ -12,7 +12,8 @@ from fastapi import Path as InPath
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Database
-from mediamill.libraries.assets import retry_asset, show_asset
+from mediamill.libraries.assets import show_asset
+from mediamill.libraries.retry import retry_asset
 from mediamill.ui.rendering import Renderer
 
 AssetId = Annotated[int, InPath(ge=1, le=2**63 - 1)]
