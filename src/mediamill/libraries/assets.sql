@@ -103,6 +103,27 @@ update assets set status = case error_code when 'tag_failed' then 'proxied' else
     error_code = null, job_id = null
 where id = any (:ids::bigint[]) and status in ('failed', 'poisoned');
 
+-- name: remake_asset
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null
+where id = :id and job_id is null and vanished_at is null and status in ('proxied', 'completed', 'failed', 'poisoned')
+returning id;
+
+-- name: remake_batch
+-- The next so many assets by id, whosever they are: the primary key alone finds them. Returns how many of them are made
+-- again, and null at the end.
+with batch as materialized (
+    select id from assets where id > :after order by id limit :amount
+), moved as (
+    update assets a set status = 'pending', retry_count = 0, error = null, error_code = null
+    from batch b where a.id = b.id and a.id > :after and a.id <= (select max(id) from batch)
+        and a.library = :library and a.job_id is null and a.vanished_at is null
+        and a.status in ('proxied', 'completed', 'failed', 'poisoned')
+        and case :what when 'images' then a.type = 'image' when 'videos' then a.type = 'video'
+            when 'raw' then a.facts ->> 'format' = 'RAW' else true end
+    returning a.id
+)
+select (select count(*) from moved) as moved, (select max(id) from batch) as after;
+
 -- Looking through a library by time (browse.py).
 
 -- name: list_stretch
