@@ -185,6 +185,20 @@ async def test_only_what_failed_is_tried_again(served: Served, ground: Ground) -
     assert (again["status"], again["retry_count"], again["error"]) == ("pending", 0, None)
 
 
+@pytest.mark.spec("L23")
+async def test_what_is_there_is_made_again(served: Served, ground: Ground) -> None:
+    await ground.library(images=1, videos=1)
+    await ground.complete()
+    one = (await served.client.post("/api/assets/1/remake")).json()
+    assert one["status"] == "pending"
+    refused = await served.client.post("/api/assets/1/remake")
+    assert (refused.status_code, refused.json()["code"]) == (409, "nothing_to_remake")
+    some = (await served.client.post("/api/libraries/photos/remake?what=videos")).json()
+    assert (some["remade"], some["after"]) == (1, 2)
+    rest = await served.client.post("/api/libraries/photos/remake?what=videos&after=2")
+    assert rest.json() == {"remade": 0, "after": None}
+
+
 @pytest.mark.parametrize("path", ["", "/source", "/files/1-0/preview.webp"])
 async def test_an_asset_that_is_not_there_is_not_found(served: Served, path: str) -> None:
     answer = await served.client.get(f"/api/assets/99{path}")

@@ -141,3 +141,15 @@ async def test_what_fails_again_at_once_is_not_tried_for_ever(mediamill: Mediami
     await ground.run(FAILS_AT_ONCE)
     told = await mediamill("asset", "retry", "--all-failed", "photos", "--json")
     assert told.json["retried"] == 3
+
+
+@pytest.mark.spec("L17", "L23")
+async def test_what_is_there_is_made_again(mediamill: Mediamill, ground: Ground) -> None:
+    await ground.library(images=2, videos=1)
+    await ground.complete()
+    assert "1 asset is made again" in (await mediamill("asset", "remake", 1)).out
+    refused = await mediamill("asset", "remake", 1)
+    assert (refused.code, "asset 1 is pending" in refused.err) == (1, True)
+    films = await mediamill("asset", "remake", "--all", "photos", "--only", "videos", "--json")
+    assert films.json["remade"] == 1
+    assert await ground.one("select array_agg(id order by id) from assets where status = 'pending'") == [1, 3]

@@ -14,6 +14,7 @@ from mediamill.db.connection import Database
 from mediamill.libraries.add import add_library
 from mediamill.libraries.collect import collect_garbage
 from mediamill.libraries.erase import BATCH
+from mediamill.libraries.model import VIDEO
 from mediamill.libraries.trash import remove_library
 from mediamill.staging.kept import sweep_kept
 from tests.conftest import wait_until
@@ -135,6 +136,11 @@ async def test_a_process_that_is_killed_at_every_stage_ends_with_everything_once
             await mill.until(STOPPED, LOCK)
             await kill_family(working)
         assert await mill.one("select exists (select from assets where status <> 'completed')")
+        if "video_scenes" in stage:  # each scene was committed with the place to resume from
+            scenes = "select max(number) from video_scenes"
+            assert await mill.one(
+                f"select (checkpoint ->> 'scenes')::int = ({scenes}) from jobs where kind = $1", VIDEO
+            )
     await stop_when(mill, "false")
     working = await mill.started("up", "--workers", "1")
     done = "select bool_and(status = 'completed' and job_id is null) from assets"

@@ -18,12 +18,18 @@ where table_schema = 'public' and table_name <> 'alembic_version' order by 1, 2
 INDEXES = """
 select indexname, indexdef from pg_indexes where schemaname = 'public' and tablename <> 'alembic_version' order by 1
 """
+# What columns do not show: checks, keys to other tables, what happens when those rows go.
+CONSTRAINTS = """
+select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint
+where connamespace = 'public'::regnamespace and conrelid <> 0 and conrelid::regclass::text <> 'alembic_version'
+order by 1, 2
+"""
 
 
 async def schema_of(url: str) -> tuple[list[tuple[object, ...]], ...]:
     connection = await asyncpg.connect(url)
     try:
-        columns, indexes = await connection.fetch(SCHEMA), await connection.fetch(INDEXES)
-        return [tuple(row) for row in columns], [tuple(row) for row in indexes]
+        parts = [await connection.fetch(statement) for statement in (SCHEMA, INDEXES, CONSTRAINTS)]
+        return tuple([tuple(row) for row in part] for part in parts)
     finally:
         await connection.close()

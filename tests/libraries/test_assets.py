@@ -13,17 +13,15 @@ from mediamill.db.connection import Connection
 from mediamill.libraries.assets import (
     BadListError,
     NoSuchAssetFileError,
-    NothingToRetryError,
     asset_file,
     asset_source,
     list_assets,
-    retry_asset,
-    retry_failed,
     show_asset,
 )
 from mediamill.libraries.browse import list_names, list_stretch
 from mediamill.libraries.cursors import BadCursorError, write_path
 from mediamill.libraries.model import UnknownAssetError, UnknownLibraryError, output_folder
+from mediamill.libraries.retry import NothingToRetryError, retry_asset, retry_failed
 from mediamill.libraries.store import queries
 from mediamill.staging.file_names import to_text
 from mediamill.staging.inputs import BadFileReferenceError, RootAwayError, find_inside

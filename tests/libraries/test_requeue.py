@@ -7,7 +7,7 @@ import pytest
 from mediamill.engine.dead import OutdatedJobError, purge_dead, requeue_dead, retry_job
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.settle import Fate
-from mediamill.libraries.assets import retry_asset
+from mediamill.libraries.retry import retry_asset
 from tests.libraries.played import IMAGES, TAGS, VIDEOS, Ground, ground
 from tests.libraries.tagged import asset, look, proxied
 

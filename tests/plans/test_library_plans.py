@@ -107,7 +107,11 @@ LOOK = [
     Case(queries.find_asset, {"id": 50_000}, 1),
     Case(queries.scenes_of, {"asset_id": 50_000, "amount": 5000}, 20),
     Case(queries.frames_of, {"asset_id": 50_000, "amount": 5000}, 2),
-    Case(queries.retry_failed, {"library": 1, "amount": 5000}, 2 * FAILED),
+    Case(queries.lock_failed, {"library": 1, "amount": 5000}, 2 * FAILED),
+    Case(queries.retry_assets, {"ids": list(range(1, 101))}, 200),
+    Case(queries.remake_batch, {"library": 1, "what": "all", "after": 0, "amount": 1000}, 4000),
+    Case(queries.remake_asset, {"id": 77}, 1),
+    Case(queries.resumable_jobs, {"ids": list(range(1, 101))}, 101),
     Case(queries.read_counting, {"libraries": [1, 2]}, 10),
 ]
 SCAN = [

@@ -38,15 +38,26 @@ async def test_rare_and_common_words_are_found_among_many_rows(crowd: Ground) ->
     assert await crowd.titles("needle") == ["70000"]
     assert await crowd.titles("dog needle") == ["70000"]
     assert await crowd.titles("needle -dog") == []
-    newest = [int(title) for title in await crowd.titles("dog", amount=200)]
-    assert len(newest) == 200
-    assert min(newest) > ROWS - 2 * (1 << 14)
+    assert len(set(await crowd.titles("dog", amount=200))) == 200
     oldest = [int(title) for title in await crowd.titles("dog", library="old", amount=200)]
     assert len(oldest) == 200
     assert max(oldest) <= 1000
     await crowd.value("update libraries set deleted_at = now() where slug = 'new'")
     assert max(int(title) for title in await crowd.titles("dog", amount=200)) <= 1000
     assert await crowd.titles("needle") == []
+
+
+async def test_of_a_word_that_nearly_all_have_only_what_was_scanned_last_is_ranked(crowd: Ground) -> None:
+    """What is true, not what is wanted. Ranking every row that has such a word takes too long, so the rows with the
+    highest ids are ranked, and those are of the folders that a scan came to last, whenever their photos were taken.
+    Wanted: of rows that fit equally well, the photos that were taken last. That needs an order of ids, or an index,
+    that follows the time of the capture; when there is one, this test is to be turned around.
+    """
+    await crowd.value(
+        "update assets set shown_at = now() - id * interval '1 minute'"
+    )  # the last are the oldest
+    ranked = [int(title) for title in await crowd.titles("dog", amount=200)]
+    assert min(ranked) > ROWS - 2 * (1 << 14)
 
 
 async def test_keys_are_those_that_the_index_has(ground: Ground) -> None:

@@ -69,6 +69,9 @@ async def test_neighbours_are_an_arrow_away_and_what_failed_is_tried_again(
     await expect(page.locator("#facts")).to_contain_text(
         re.compile(r"Taken28 August 2024, 12:00 \+02:00\s*By the camera's clock")
     )
+    await page.get_by_role("button", name="Make again").click()
+    await expect(page.locator("#asset-state")).to_contain_text("It waits for its turn")
+    assert await served.one("select status from assets where id = $1", ids[XSS]) == "pending"
     await expect(page.get_by_role("link", name="Newer")).to_have_count(0)
     await page.keyboard.press("ArrowRight")
     await expect(page).to_have_url(re.compile(f"/assets/{ids[RTL]}$"))

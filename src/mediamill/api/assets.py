@@ -13,7 +13,7 @@ from mediamill.api.deps import Id, Wired
 from mediamill.api.file_answer import OTHER, answer_file, sent_in_ranges
 from mediamill.api.library_shapes import AssetOut
 from mediamill.api.video_files import YEAR_SECONDS, attachment
-from mediamill.libraries import assets
+from mediamill.libraries import assets, remake, retry
 from mediamill.libraries.reach import Reach, in_own_thread
 from mediamill.media.source_file import is_at
 from mediamill.staging.file_names import shown
@@ -62,7 +62,15 @@ async def show_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
 async def retry_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
     """One that failed waits again, as if it had never been tried."""
     async with deps.database.transaction() as connection:
-        await assets.retry_asset(connection, asset_id)
+        await retry.retry_asset(connection, asset_id)
+        return await assets.show_asset(connection, asset_id)
+
+
+@router.post("/{asset_id}/remake", response_model=AssetOut)
+async def remake_asset(deps: Wired, asset_id: Id) -> dict[str, Any]:
+    """One is made again from its file, by what the settings of its library are now."""
+    async with deps.database.transaction() as connection:
+        await remake.remake_asset(connection, asset_id)
         return await assets.show_asset(connection, asset_id)
 
 

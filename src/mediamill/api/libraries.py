@@ -16,12 +16,13 @@ from mediamill.api.library_shapes import (
     LibraryEdit,
     LibraryIn,
     LibraryOut,
+    RemadeOut,
     RetriedAssetsOut,
     TaggerIn,
     TimelineOut,
 )
 from mediamill.db.connection import Connection
-from mediamill.libraries import add, assets, edit, look, trash
+from mediamill.libraries import add, assets, edit, look, remake, retry, trash
 from mediamill.libraries.model import SLUG_CHARACTERS
 from mediamill.libraries.retag import set_tagger
 from mediamill.libraries.scan_job import request_scan
@@ -114,8 +115,21 @@ async def choose_tagger(deps: Wired, slug: Slug, wish: TaggerIn) -> dict[str, An
 async def retry_failed(deps: Wired, slug: Slug) -> dict[str, Any]:
     """What failed is tried again, 5,000 at a time; ask again as long as there is `more`."""
     async with deps.database.transaction() as connection:
-        retried = await assets.retry_failed(connection, slug)
-    return {"retried": retried, "more": retried == assets.RETRIED_AT_ONCE}
+        retried = await retry.retry_failed(connection, slug)
+    return {"retried": retried, "more": retried == retry.RETRIED_AT_ONCE}
+
+
+@router.post("/{slug}/remake", response_model=RemadeOut)
+async def remake_assets(
+    deps: Wired,
+    slug: Slug,
+    what: Annotated[remake.What, Query(description="`raw`: raw photos.")] = "all",
+    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="Go on after this id.")] = 0,
+) -> dict[str, Any]:
+    """What is there is made again from its files, by the settings of now. Ask again with `after` until that is null."""
+    async with deps.database.transaction() as connection:
+        remade, end = await remake.remake_some(connection, slug, what, after)
+    return {"remade": remade, "after": end}
 
 
 @router.get("/{slug}/assets", response_model=AssetsOut)

@@ -228,6 +228,13 @@ class RetriedAssetsOut(BaseModel):
     more: bool
 
 
+class RemadeOut(BaseModel):
+    """How many are made again, and the `after` to go on with."""
+
+    remade: int
+    after: int | None
+
+
 class ErasingOut(BaseModel):
     """The libraries that are being erased now."""
 

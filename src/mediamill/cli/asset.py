@@ -24,7 +24,10 @@ from mediamill.cli.terminal import plural, print_fields, print_json, print_table
 from mediamill.errors import InvalidError, MediamillError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mediamill.app import App
+    from mediamill.db.connection import Connection
 
 app = typer.Typer(no_args_is_help=True, help="Assets: the images and videos of libraries.")
 
@@ -51,6 +54,15 @@ class AssetStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     POISONED = "poisoned"
+
+
+class What(StrEnum):
+    """What is made again."""
+
+    ALL = "all"
+    IMAGES = "images"
+    RAW = "raw"
+    VIDEOS = "videos"
 
 
 class AssetOrder(StrEnum):
@@ -157,24 +169,79 @@ def retry_assets(
     raise_all(refused)
 
 
-async def _retry(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
-    """Each in a transaction of its own; one that is refused does not keep the others from it."""
-    from mediamill.libraries.assets import retry_asset
+@app.command(
+    "remake",
+    epilog=examples(
+        "mediamill asset remake 12",
+        "mediamill asset remake --all photos --only raw",
+        "mediamill asset remake --all films",
+    ),
+)
+def remake_assets(
+    ids: Annotated[
+        list[int] | None,
+        typer.Argument(min=1, max=LARGEST_ID, metavar="ID…", help="Ids of assets.", show_default=False),
+    ] = None,
+    all_of: Annotated[
+        str | None, typer.Option("--all", metavar="SLUG", help="All of this library that are done or failed.")
+    ] = None,
+    only: Annotated[What, typer.Option(help="With --all: which of them.")] = What.ALL,
+    json: Json = False,
+) -> None:
+    """Make again what is there, by the settings of its library as they are now. Each file is read once more."""
+    if bool(ids) == bool(all_of):
+        raise InvalidError("nothing is named, or too much", fix="name ids, or --all SLUG")
+    remade, refused = run(lambda app: _remake_all(app, all_of, only) if all_of else _remake(app, ids or []))
+    if json:
+        print_json({"remade": remade, "refused": [error.message for error in refused]})
+    elif remade or not refused:
+        say(f"{plural(remade, 'asset')} {'is' if remade == 1 else 'are'} made again")
+    raise_all(refused)
 
-    retried, refused = 0, []
+
+async def _remake(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
+    from mediamill.libraries.remake import remake_asset
+
+    return await _each(app, remake_asset, ids)
+
+
+async def _remake_all(app: App, slug: str, only: What) -> tuple[int, list[MediamillError]]:
+    from mediamill.libraries.remake import remake_some
+
+    remade, after = 0, 0
+    while True:
+        async with app.database.transaction() as connection:
+            some, end = await remake_some(connection, slug, only.value, after)
+        remade += some
+        if end is None:
+            return remade, []
+        after = end
+
+
+async def _retry(app: App, ids: list[int]) -> tuple[int, list[MediamillError]]:
+    from mediamill.libraries.retry import retry_asset
+
+    return await _each(app, retry_asset, ids)
+
+
+async def _each(
+    app: App, verb: Callable[[Connection, int], Awaitable[None]], ids: list[int]
+) -> tuple[int, list[MediamillError]]:
+    """Each in a transaction of its own; one that is refused does not keep the others from it."""
+    done, refused = 0, []
     for asset_id in dict.fromkeys(ids):
         try:
             async with app.database.transaction() as connection:
-                await retry_asset(connection, asset_id)
-            retried += 1
+                await verb(connection, asset_id)
+            done += 1
         except MediamillError as error:
             refused.append(error)
-    return retried, refused
+    return done, refused
 
 
 async def _retry_all(app: App, slug: str) -> tuple[int, list[MediamillError]]:
     """Until fewer than a batch are left: what fails again meanwhile is not tried for ever."""
-    from mediamill.libraries.assets import RETRIED_AT_ONCE, retry_failed
+    from mediamill.libraries.retry import RETRIED_AT_ONCE, retry_failed
 
     retried, some = 0, RETRIED_AT_ONCE
     while some == RETRIED_AT_ONCE:

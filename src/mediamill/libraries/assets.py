@@ -1,4 +1,4 @@
-"""Assets: page by page, one with all there is to know of it, its files, and another try for what failed.
+"""Assets: page by page, one with all there is to know of it, and its files.
 
 A page costs the same among millions: in the order of time each type and status is a stretch of one index, and the
 page is merged from them; in the order of paths only so many are looked at, so a page there may be short.
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from asyncpg import Record
 
 from mediamill.db.connection import Connection
-from mediamill.errors import ConflictError, InvalidError, NotFoundError
+from mediamill.errors import InvalidError, NotFoundError
 from mediamill.libraries.cursors import (
     NEWEST,
     OLDEST,
@@ -34,7 +34,6 @@ from mediamill.staging.file_names import shown
 Order = Literal["newest", "path"]
 WALK = 50_000  # paths that one page looks at
 MOST_MOMENTS = 5_000  # scenes or frames of one video that are shown
-RETRIED_AT_ONCE = 5_000
 _OUTPUT = re.compile(r"\d{1,19}-\d{1,19}")
 _FILE = re.compile(r"preview\.webp|thumbnail\.jpg|clip\.mp4|scene-\d{5}\.jpg|frame-\d{9}\.jpg")
 
@@ -49,12 +48,6 @@ class NoSuchAssetFileError(NotFoundError):
     """The asset has no such file."""
 
     code = "no_such_file"
-
-
-class NothingToRetryError(ConflictError):
-    """Only what failed can be tried again."""
-
-    code = "nothing_to_retry"
 
 
 async def list_assets(
@@ -115,34 +108,22 @@ async def names_of_assets(connection: Connection, ids: Sequence[int]) -> dict[in
     }
 
 
-async def retry_asset(connection: Connection, asset_id: int) -> None:
-    """What failed or is poisoned waits again."""
-    found = await _find(connection, asset_id)
-    if await queries.retry_asset.value(connection, id=asset_id) is None:
-        raise NothingToRetryError(f"asset {asset_id} is {found['status']}: only what failed is tried again")
-
-
-async def retry_failed(connection: Connection, slug: str, amount: int = RETRIED_AT_ONCE) -> int:
-    """So many of a library's failed and poisoned ones at once; how many. 0: there are no more."""
-    library = (await find_library(connection, slug))["number"]
-    return len(await queries.retry_failed.rows(connection, library=library, amount=amount))
-
-
 async def asset_file(connection: Connection, asset_id: int, output: str, name: str) -> PurePosixPath:
     """Where one of its derivatives is, relative to the data folder; whether it is there is for the reader to see."""
     if not _OUTPUT.fullmatch(output) or not _FILE.fullmatch(name):
         raise NoSuchAssetFileError
-    await _find(connection, asset_id)
+    await find_asset(connection, asset_id)
     return output_folder(asset_id, output) / name
 
 
 async def asset_source(connection: Connection, asset_id: int) -> tuple[str, str]:
     """The library's folder, and the path of the file in it: for staging.inputs.find_inside."""
-    row = await _find(connection, asset_id)
+    row = await find_asset(connection, asset_id)
     return row["absolute_path"], row["rel_path"]
 
 
-async def _find(connection: Connection, asset_id: int) -> Record:
+async def find_asset(connection: Connection, asset_id: int) -> Record:
+    """Its row; those of a library in the trash are not there."""
     row = await queries.find_asset.row(connection, id=asset_id)
     if row is None:
         raise UnknownAssetError(f"there is no asset {asset_id}", fix="mediamill asset list shows them")

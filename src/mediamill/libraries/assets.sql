@@ -82,19 +82,47 @@ where f.asset_id = :asset_id order by f.timestamp_ms limit :amount;
 select a.id, a.library, a.rel_path, a.type, a.status, a.output, a.size, a.mtime_ns, a.shown_at, l.slug, l.absolute_path
 from assets a join libraries l on l.number = a.library and l.deleted_at is null where a.id = :id;
 
--- name: retry_asset
+-- name: lock_failed
+-- So many at a time; one that is being looked at is left for the next time.
+select id from assets where library = :library and type = any ('{image,video}'::text[])
+    and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked;
+
+-- name: resumable_jobs
+-- Dead jobs of videos that came some way, and would still be made like that today.
+select max(d.id) as job_id from assets a join libraries l on l.number = a.library
+join dead_jobs d on d.kind = 'library.video' and d.subject_id = a.id::text
+where a.id = any (:ids::bigint[]) and a.type = 'video' and a.error_code is distinct from 'tag_failed'
+    and d.checkpoint is not null and d.payload #>> '{file,root}' = l.absolute_path
+    and d.payload #>> '{file,inside}' = a.rel_path and (d.payload ->> 'sampling_limit')::int = l.sampling_limit
+    and d.payload ->> 'mode' = coalesce(l.sampling_policy ->> 'mode', 'scenes')
+group by a.id;
+
+-- name: retry_assets!
 -- What failed waits again, as if it had never been tried; for a tagger, if all but that was done: no file is read twice.
 update assets set status = case error_code when 'tag_failed' then 'proxied' else 'pending' end, retry_count = 0, error = null,
     error_code = null, job_id = null
-where id = :id and status in ('failed', 'poisoned') returning id;
+where id = any (:ids::bigint[]) and status in ('failed', 'poisoned');
 
--- name: retry_failed
--- So many at a time; one that is being looked at is left for the next time.
-update assets set status = case error_code when 'tag_failed' then 'proxied' else 'pending' end, retry_count = 0, error = null,
-    error_code = null, job_id = null
-where id in (select id from assets where library = :library and type = any ('{image,video}'::text[])
-    and status = any ('{failed,poisoned}'::text[]) and vanished_at is null limit :amount for update skip locked)
+-- name: remake_asset
+update assets set status = 'pending', retry_count = 0, error = null, error_code = null
+where id = :id and job_id is null and vanished_at is null and status in ('proxied', 'completed', 'failed', 'poisoned')
 returning id;
+
+-- name: remake_batch
+-- The next so many assets by id, whosever they are: the primary key alone finds them. Returns how many of them are made
+-- again, and null at the end.
+with batch as materialized (
+    select id from assets where id > :after order by id limit :amount
+), moved as (
+    update assets a set status = 'pending', retry_count = 0, error = null, error_code = null
+    from batch b where a.id = b.id and a.id > :after and a.id <= (select max(id) from batch)
+        and a.library = :library and a.job_id is null and a.vanished_at is null
+        and a.status in ('proxied', 'completed', 'failed', 'poisoned')
+        and case :what when 'images' then a.type = 'image' when 'videos' then a.type = 'video'
+            when 'raw' then a.facts ->> 'format' = 'RAW' else true end
+    returning a.id
+)
+select (select count(*) from moved) as moved, (select max(id) from batch) as after;
 
 -- Looking through a library by time (browse.py).
 

@@ -91,9 +91,11 @@ from unnest(:ids::bigint[], :jobs::bigint[]) as f (id, job_id) where a.id = f.id
 returning a.id;
 
 -- name: keep_images
--- Proxied; `digest` finds the same picture under another name.
+-- Proxied; `digest` finds the same picture under another name. One that came out as before keeps what was seen in it.
 update assets a set status = 'proxied', job_id = null, retry_count = 0, error = null, error_code = null,
-    text_model_id = null, look_model_id = null, output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
+    text_model_id = case when a.proxy_digest = decode(f.digest, 'hex') then a.text_model_id end,
+    look_model_id = case when a.proxy_digest = decode(f.digest, 'hex') then a.look_model_id end,
+    output = f.output, width = f.width, height = f.height, proxy_digest = decode(f.digest, 'hex'),
     facts = f.facts::jsonb || jsonb_strip_nulls(
         jsonb_build_object('text', a.facts -> 'text', 'models', a.facts -> 'models')),
     shown_at = coalesce(f.taken_at, to_timestamp(a.mtime_ns / 1e9) at time zone 'UTC'),

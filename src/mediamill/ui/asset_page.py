@@ -12,7 +12,9 @@ from fastapi import Path as InPath
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mediamill.db.connection import Database
-from mediamill.libraries.assets import retry_asset, show_asset
+from mediamill.libraries.assets import show_asset
+from mediamill.libraries.remake import remake_asset
+from mediamill.libraries.retry import retry_asset
 from mediamill.ui.rendering import Renderer
 
 AssetId = Annotated[int, InPath(ge=1, le=2**63 - 1)]
@@ -37,6 +39,7 @@ def add_asset_page(router: APIRouter, renderer: Renderer, database: Database) ->
     page = _AssetPage(renderer, database)
     router.get("/assets/{asset_id}")(page.show)
     router.post("/assets/{asset_id}/retry")(page.retry)
+    router.post("/assets/{asset_id}/remake")(page.remake)
 
 
 class _AssetPage:
@@ -62,6 +65,12 @@ class _AssetPage:
         """What failed waits again; back to its page."""
         async with self._database.transaction() as connection:
             await retry_asset(connection, asset_id)
+        return RedirectResponse(f"/assets/{asset_id}", 303)
+
+    async def remake(self, asset_id: AssetId) -> Response:
+        """It is made again from its file; back to its page."""
+        async with self._database.transaction() as connection:
+            await remake_asset(connection, asset_id)
         return RedirectResponse(f"/assets/{asset_id}", 303)
 
 
