@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError, UnavailableError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError
 from mediamill.worker import failures
 from mediamill.worker.download import InputChangedError, NoRoomError
 from mediamill.worker.folder_download import InputTooLargeError
@@ -22,7 +22,7 @@ MEANINGS: list[tuple[type[MediamillError], str, type[MediamillError]]] = [
     (failures.ProcessorTimeoutError, "processor_timeout", RetryLaterError),
     (failures.MemoryLimitError, "memory_limit", RetryLaterError),
     (failures.TooManyThreadsError, "too_many_threads", RetryLaterError),
-    (failures.SandboxClosedError, "sandbox_closed", UnavailableError),
+    (failures.SandboxClosedError, "sandbox_closed", NotNowError),
     (InputChangedError, "input_changed", RetryLaterError),
     (NoRoomError, "no_room", RetryLaterError),
     (InputTooLargeError, "input_too_large", GiveUpError),

@@ -381,7 +381,7 @@ async def test_a_job_over_its_time_is_interrupted_and_fails(tmp_path: Path) -> N
         await at.until_said("fail", 1, 2)
         assert at.interrupted == [1, 2]
         first = at.words("fail")[0]
-        assert first["error"] == "the job took longer than its time limit of 0.08 s"
+        assert first["error"] == "TIMEOUT: test.k processing exceeded 0.08s"
         assert (first["permanent"], first["notice"]) == (False, "[Processing timed out]")
 
 

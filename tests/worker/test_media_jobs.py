@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from mediamill.engine.kinds import Kinds
+from mediamill.db.connection import Database
 from mediamill.engine.model import NewJob
-from mediamill.engine.pools import set_pools
-from mediamill.processors.registry import processor_names
 from mediamill.staging.derivatives import sweep_derivatives
 from mediamill.staging.jobs import KINDS, PROCESS
-from tests.worker.working import Ground, ground
+from mediamill.worker.loop import Worker
+from tests.worker.working import Ground
 
-__all__ = ["ground"]
-
-MEDIA = (
-    {"name": "image", "matches": ["image/*"], "processor": "image", "memory_bytes": 2 << 30},
-    {"name": "documents", "matches": ["text/*", "application/pdf"], "processor": "document"},
-    {"name": "corrupt", "matches": ["media_corrupt_image"], "processor": "corrupt"},
-    {"name": "unsupported", "matches": ["*/*"], "processor": "unsupported"},
-)
+SHIPPED = ("documents", "image", "stickers", "corrupt", "unsupported")
 
 
 @pytest.fixture
-async def media(ground: Ground) -> Ground:
-    """A ground with pools for some media and the kind that processes files."""
+async def media(database: Database, tmp_path: Path) -> Ground:
+    """A ground with the pools that are shipped and the kind that processes files."""
+    ground = Ground(database, tmp_path)
     for kind in KINDS:
         ground.engine.kinds.add(kind)
-    assert isinstance(ground.engine.kinds, Kinds)
-    async with ground.database.transaction() as connection:
-        await set_pools(connection, [{"max_attempts": 1, **pool} for pool in MEDIA], processor_names())
     return ground
+
+
+def working(media: Ground) -> AbstractAsyncContextManager[Worker]:
+    """A worker for these pools alone: each begins a process."""
+    return media.working(pools=SHIPPED)
 
 
 async def add(ground: Ground, file: Path | None, mime_type: str, **payload: Any) -> int:
@@ -61,7 +57,7 @@ async def test_a_text_that_is_claimed_to_be_an_image_is_read_as_the_text_that_it
 ) -> None:
     file = tmp_path / "holiday.jpg"
     file.write_text("Dear Ada,\nthe beach is lovely.\n")
-    async with media.working():
+    async with working(media):
         id_ = await add(media, file, "image/jpeg")
         result = await result_of(media, id_)
     assert "the beach is lovely" in result["content"]
@@ -77,7 +73,7 @@ async def test_a_type_that_nobody_knows_is_looked_at_before_it_is_refused(
     text, program = tmp_path / "note.xyz", tmp_path / "photo.jpg"
     text.write_text("plain words\n")
     program.write_bytes(b"\x7fELF" + bytes(500))
-    async with media.working():
+    async with working(media):
         read = await add(media, text, "application/x-unheard-of")
         refused = await add(media, program, "image/jpeg", caption="look")
         assert "plain words" in (await result_of(media, read))["content"]
@@ -95,7 +91,7 @@ async def test_a_type_that_nobody_knows_is_looked_at_before_it_is_refused(
 
 @pytest.mark.spec("C27")
 async def test_what_could_not_be_downloaded_is_told_and_goes_to_the_dead_letter(media: Ground) -> None:
-    async with media.working():
+    async with working(media):
         id_ = await add(media, None, "media_corrupt_image", caption="us at the lake")
         await media.until(id_, "dead")
     dead = await media.row("select error, notice from dead_jobs where id = $1", id_)
@@ -105,14 +101,14 @@ async def test_what_could_not_be_downloaded_is_told_and_goes_to_the_dead_letter(
     }
 
 
-@pytest.mark.spec("C25")
+@pytest.mark.spec("C25", "E7")
 async def test_time_limits_and_damage_are_told_to_the_sender_in_words(media: Ground, tmp_path: Path) -> None:
     broken, empty = tmp_path / "broken.png", tmp_path / "empty"
     broken.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     empty.touch()
-    await media.pool("slow", matches=["stage.child"], processor="scripted", timeout_seconds=1, max_attempts=1)
-    async with media.working():
-        late = await media.add("stage.child", do="hang")
+    await media.pool("stickers", processor="scripted", timeout_seconds=1)
+    async with working(media):
+        late = await add(media, None, "image/webp", do="hang")
         damaged = await add(media, broken, "image/png")
         nothing = await add(media, empty, "image/png")
         for id_ in (late, damaged, nothing):
@@ -121,13 +117,31 @@ async def test_time_limits_and_damage_are_told_to_the_sender_in_words(media: Gro
         await media.one("select notice from dead_jobs where id = $1", id_) for id_ in (late, damaged, nothing)
     ]
     assert notices[0] == "[Processing timed out]"
+    dead = await media.row("select error, attempts from dead_jobs where id = $1", late)
+    assert dead == {"error": "TIMEOUT: scripted processing exceeded 1s", "attempts": 1}  # after one limit
     assert notices[1].startswith("[The PNG image")
     assert notices[2] == "[The file is empty (0 bytes)]"
 
 
+@pytest.mark.spec("E16", "C25")
+async def test_an_edit_of_its_pool_while_it_runs_costs_a_file_no_attempt(media: Ground) -> None:
+    await media.pool("stickers", processor="scripted")
+    async with working(media) as worker:
+        late = await add(media, None, "image/webp", do="hang")
+        await media.until_sql("select count(*) = 1 from jobs where id = $1 and step = 'hanging'", late)
+        matches = ("image/webp", "image/x-sticker")
+        await media.pool("stickers", matches=list(matches))
+        await media.until_in_force(worker, "stickers", matches=matches)
+        await add(media, None, "image/x-sticker", do="succeed")
+        await media.until(late, "scheduled")
+    put_off = await media.row("select attempts, error from jobs where id = $1", late)
+    assert put_off["attempts"] == 0
+    assert put_off["error"] is not None
+
+
 @pytest.mark.spec("C25")
 async def test_a_file_that_is_gone_ends_the_job_at_once(media: Ground, tmp_path: Path) -> None:
-    async with media.working():
+    async with working(media):
         id_ = await add(media, tmp_path / "gone.png", "image/png")
         await media.until(id_, "dead")
     dead = await media.row("select reason, error from dead_jobs where id = $1", id_)
@@ -138,7 +152,7 @@ async def test_a_file_that_is_gone_ends_the_job_at_once(media: Ground, tmp_path:
 async def test_derivatives_are_kept_as_long_as_their_job_and_no_longer(media: Ground, tmp_path: Path) -> None:
     file = tmp_path / "picture.png"
     Image.new("RGB", (900, 600), (200, 30, 40)).save(file)
-    async with media.working():
+    async with working(media):
         result = await result_of(media, id_ := await add(media, file, "image/png", previews=True))
     assert {"preview.webp", "thumbnail.jpg"} <= result["files"].keys()
     kept = media.folder / result["files"]["preview.webp"]["path"]

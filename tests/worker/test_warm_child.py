@@ -367,7 +367,7 @@ async def test_a_child_that_takes_too_long_is_ended_at_its_limit_alone(play: Pla
         assert played.child.alive, "nobody waits for it"
         work = played.assign(limits=short)
         played.do("printf 'at work\\000'")
-        with pytest.raises(failures.ProcessorTimeoutError, match=r"did not end within 0\.05 s") as caught:
+        with pytest.raises(failures.ProcessorTimeoutError, match=r"^TIMEOUT: scripted .* 0\.05s$") as caught:
             await work
         assert caught.value.traceback in (None, "at work\\0")
         assert await played.be_gone() is caught.value

@@ -242,7 +242,7 @@ class Fuzz:
             self._report.over_memory.append(found)
         elif not watch.is_clear(reason):
             self._report.without_reason.append(found)
-        if "did not end within" in reason:
+        if reason.startswith("TIMEOUT:"):
             self._report.timed_out.append(found)
 
     def _keep_files(self) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError, UnavailableError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError
 
 TIMED_OUT_NOTICE = "[Processing timed out]"
+
+
+def timeout_text(what: str, seconds: float) -> str:
+    """How the dead letter names a time limit that was exceeded."""
+    return f"TIMEOUT: {what} processing exceeded {seconds:g}s"
 
 
 class _ToldError(MediamillError):
@@ -100,7 +105,7 @@ class WrongPoolError(MediamillError):
         self.mime_type = mime_type
 
 
-class SandboxClosedError(_ToldError, UnavailableError):
-    """The sandbox is closed."""
+class SandboxClosedError(_ToldError, NotNowError):
+    """The sandbox is closed: its pool was changed, or its worker stops. That is no attempt at the job."""
 
     code = "sandbox_closed"

@@ -28,7 +28,7 @@ from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError
 from mediamill.logs import at_work, tell
 from mediamill.worker.away import AWAY
-from mediamill.worker.failures import WrongPoolError
+from mediamill.worker.failures import WrongPoolError, timeout_text
 from mediamill.worker.pace import IDLE_AHEAD_SECONDS, MOST_AHEAD, MOST_UNSETTLED, Pace
 from mediamill.worker.run import LaneRun, Runner, Slot, TimeLimitError
 from mediamill.worker.settling import Settler
@@ -298,7 +298,7 @@ class Lane:
         elif slot.failure is not None:
             self.settler.add((job, failure_of(slot.failure)))
         else:
-            text = f"the job took longer than its time limit of {self.pool.timeout_seconds:g} s"
+            text = timeout_text(job.kind, self.pool.timeout_seconds)
             self.settler.add((job, failure_of(TimeLimitError(text))))
 
     def _abandon(self, job: ClaimedJob) -> None:

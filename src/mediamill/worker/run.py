@@ -15,7 +15,7 @@ from mediamill import traces
 from mediamill.engine.model import ClaimedJob
 from mediamill.engine.pools import Pool
 from mediamill.engine.rules import Engine
-from mediamill.errors import GiveUpError, MediamillError, RetryLaterError
+from mediamill.errors import GiveUpError, MediamillError, NotNowError, RetryLaterError
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.worker.failures import TIMED_OUT_NOTICE, ProcessorFailedError, ProcessorWaitsError
 from mediamill.worker.messages import Spent
@@ -233,5 +233,5 @@ class Runner:
     async def _sandbox_again(self, pool: Pool) -> Sandbox:
         sandbox = self._sandboxes.get(pool.name)
         if sandbox is None:
-            raise RetryLaterError(f"the processor of pool {pool.name} is being replaced")
+            raise NotNowError(f"the processor of pool {pool.name} is being replaced")
         return sandbox

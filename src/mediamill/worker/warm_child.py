@@ -340,13 +340,11 @@ class WarmChild:
             self._set_timer()
 
     def _late_error(self) -> Exception:
-        late = f"within {self._timeout_seconds:g} s"
         if not self.ready:
-            return self.crash_error(f"was not ready {late}")
+            return self.crash_error(f"was not ready within {self._timeout_seconds:g} s")
         tail = self._tail.decode("utf-8", "replace").replace("\0", "\\0").strip()
-        return failures.ProcessorTimeoutError(
-            f"the processor did not end {late} and was killed", traceback=tail or None
-        )
+        text = failures.timeout_text(self.plan.processor, self._timeout_seconds)
+        return failures.ProcessorTimeoutError(text, traceback=tail or None)
 
 
 def _telling_lines(tail: str) -> str:
