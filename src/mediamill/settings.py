@@ -507,6 +507,12 @@ class Settings(BaseSettings):
         ge=0,
         description="After a server start, workers known only by heartbeat are left alone this long.",
     )
+    max_releases: int = Field(
+        default=5,
+        ge=1,
+        description="After so many workers that died while they processed it, a file that should become text goes to "
+        "the dead letter. A worker that dies costs any other job an attempt.",
+    )
     sweep_seconds: float = Field(default=60, gt=0, description="Time between two sweeps for expired claims.")
     janitor_seconds: float = Field(default=3600, gt=0, description="Time between two runs of the janitor.")
     finished_keep_hours: float = Field(

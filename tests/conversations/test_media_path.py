@@ -8,6 +8,8 @@ import json
 import pytest
 
 from mediamill.conversations.model import Message
+from mediamill.engine.recovery.release import release_claims
+from mediamill.engine.store import recovery
 from tests.conftest import wait_until
 from tests.conversations.conftest import Ground, say, send_media
 
@@ -91,3 +93,36 @@ async def test_media_sent_again_between_its_text_and_its_storing_is_heard_once(g
     assert await again is None
     assert heard == ["a song"]
     assert list(queues.placeholders()) == []
+
+
+async def lose_worker(ground: Ground) -> None:
+    """The worker that has claimed everything dies."""
+    [job] = await ground.claim()
+    assert job.attempts == 1
+    async with ground.database.transaction() as connection:
+        rows = await recovery.lock_claims_of_worker.rows(connection, worker_id=job.worker_id, batch=10)
+        assert await release_claims(connection, ground.engine, rows) == 1
+
+
+@pytest.mark.spec("C22", "E9")
+async def test_a_worker_that_dies_costs_a_voice_note_no_attempt(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-1")
+    assert await ground.one("select max_attempts from jobs") == 1
+    for _ in range(4):
+        await lose_worker(ground)
+    await ground.finish(*await ground.claim(), text="hello there")
+    await keeper.deliver_once()
+    await ground.until_stored("hello there")
+
+
+@pytest.mark.spec("C22", "E8", "E9")
+async def test_a_file_that_kills_five_workers_is_dead_and_its_sender_is_notified(ground: Ground) -> None:
+    keeper, queues = await ground.run()
+    await send_media(queues, "g-1", caption="my cat")
+    for _ in range(5):
+        await lose_worker(ground)
+    dead = "select reason, error, attempts from dead_jobs"
+    assert await ground.rows(dead) == [("max_attempts_exhausted", "its worker died 5 times", 1)]
+    await keeper.deliver_once()
+    await ground.until_stored("[The media could not be processed] my cat")

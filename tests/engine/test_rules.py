@@ -33,6 +33,7 @@ OTHER = {
     "offline_after_seconds": 2.5,
     "session_grace_seconds": 3.5,
     "startup_grace_seconds": 4.5,
+    "max_releases": 14,
     "sweep_seconds": 5.5,
     "janitor_seconds": 6.5,
     "finished_keep_hours": 7.5,
@@ -70,6 +71,7 @@ def test_a_job_of_which_only_the_kind_is_said() -> None:
         *[False] * 4,
         "",
     ]
+    assert kind.release_counts
     moved = Moved(1, "a", "o", None, 1, {})
     assert (moved.final, moved.error, moved.reason, moved.result) == (False, None, None, None)
     claimed = ClaimedJob(1, 2, 3, "a", "default", "o", None, None, 1, 3, "{}", None)

@@ -142,8 +142,6 @@ async def test_whoever_is_killed_at_whatever_step_nothing_is_lost_and_nothing_is
     use = await in_thread(EmbeddedServer(tmp_path / "data").start)
     try:
         async with story_on(mill, tmp_path, stubs=True) as (story, up):
-            # A job that is killed with its worker has used up an attempt; that happens more often here than in a life.
-            await story.ask("PUT", "/api/pools/audio", json={"max_attempts": 50})
             await story.pair()
             ward = Ward(story, up, use.url)
             for step, victim in itertools.product(STEPS, VICTIMS):

@@ -29,6 +29,7 @@ KINDS = (
         on_failed=tell_failure,
         reaped=True,
         owns_input=True,
+        release_counts=False,
         local=True,
         description="Turns the media of one message into text. Its result waits until the bot that it belongs to takes "
         "it into the conversation; its staged file is deleted at the end.",

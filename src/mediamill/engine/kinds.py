@@ -65,6 +65,7 @@ class JobKind:
     `on_requeued`: asked before dead jobs go back to the queue; the ids of those whose subjects take them back. The
     others stay where they are, and `requeue_fix` says what to do instead.
     `owns_input`: the staged file that the payload names is deleted when the job has ended.
+    `release_counts`: a worker that dies uses up an attempt; else such releases have a limit of their own.
     `keeps_files`: its processor gives finished files away before the end, for later attempts (staging.kept).
     `local`: its payload may name any file of the worker's machine, so it is not taken from the network.
     """
@@ -81,6 +82,7 @@ class JobKind:
     deliver: Hook | None = None
     reaped: bool = False
     owns_input: bool = False
+    release_counts: bool = True
     keeps_files: bool = False
     local: bool = False
     description: str = ""

@@ -18,6 +18,7 @@ class Engine:
     offline_after_seconds: float = 300
     session_grace_seconds: float = 5
     startup_grace_seconds: float = 120
+    max_releases: int = 5
     sweep_seconds: float = 60
     janitor_seconds: float = 3600
     finished_keep_hours: float = 24
@@ -38,6 +39,7 @@ class Engine:
             "offline_after_seconds",
             "session_grace_seconds",
             "startup_grace_seconds",
+            "max_releases",
             "sweep_seconds",
             "janitor_seconds",
             "finished_keep_hours",

@@ -9,6 +9,7 @@ PROCESS = "media.process"
 KINDS = (
     JobKind(
         PROCESS,
+        release_counts=False,
         local=True,
         description="Turns one file into text, tags and facts, and previews if asked for. Its pool is that of the "
         "file's type.",

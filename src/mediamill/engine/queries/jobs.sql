@@ -266,9 +266,10 @@ with moved as (
 select moved.*, pg_notify('mediamill_jobs', moved.pool) from moved;
 
 -- name: requeue_released
--- Claims that nobody holds any more, back to the queue. Runs under row locks.
+-- Claims that nobody holds any more, back to the queue. Runs under row locks. `uncounted`: those whose attempt was none.
 update jobs j
 set state = case when exists (select from held_owners h where h.owner = j.owner) then 'held' else 'queued' end,
+    attempts = j.attempts - (j.id = any (:uncounted::bigint[]))::integer, releases = j.releases + 1,
     error = :error, claimed_at = null, lease_expires_at = null, step = null
 where j.id = any (:ids::bigint[])
 returning j.id, pg_notify('mediamill_jobs', j.pool);

@@ -14,7 +14,7 @@ from mediamill.engine import store
 from mediamill.engine.alerts import alert_of_failure, raise_alert
 from mediamill.engine.attempts import Outcome, tally
 from mediamill.engine.kinds import Kinds, call_hooks
-from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, failure_of
+from mediamill.engine.model import MAX_ATTEMPTS_EXHAUSTED, STALE_REQUEUED, Failure, failure_of
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
 from mediamill.logs import tell
@@ -57,15 +57,23 @@ async def release_claims(connection: Connection, engine: Engine, rows: Sequence[
 
 
 async def _release(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
-    used_up = [row for row in rows if row["attempts"] >= row["max_attempts"]]
+    counted = [row for row in rows if engine.kinds.find(row["kind"]).release_counts]
+    uncounted = [row for row in rows if row not in counted]
+    used_up = [row for row in counted if row["attempts"] >= row["max_attempts"]]
+    killers = [row for row in uncounted if row["releases"] + 1 >= engine.max_releases]
     await bury_jobs(connection, engine, used_up, MAX_ATTEMPTS_EXHAUSTED)
-    for row in used_up:
+    died = Failure(f"its worker died {engine.max_releases} times", permanent=False)
+    await bury_jobs(connection, engine, killers, MAX_ATTEMPTS_EXHAUSTED, died)
+    for row in (*used_up, *killers):
         await alert_of_failure(connection, engine, row, exhausted=True, dead=True)
-    again = [row for row in rows if row["attempts"] < row["max_attempts"]]
+    again = [row for row in rows if row not in used_up and row not in killers]
     if again:
         await tally(connection, Outcome.RELEASED, again)
         await store.jobs.requeue_released.rows(
-            connection, ids=[row["id"] for row in again], error=STALE_REQUEUED
+            connection,
+            ids=[row["id"] for row in again],
+            uncounted=[row["id"] for row in uncounted],
+            error=STALE_REQUEUED,
         )
         moved = [store.moved(row, reason=STALE_REQUEUED, error=STALE_REQUEUED) for row in again]
         await call_hooks(connection, engine.kinds, "on_released", moved)

@@ -80,6 +80,7 @@ def _set_attempts(before: int, after: int) -> None:
 
 
 def upgrade() -> None:
+    op.execute("alter table jobs add column releases integer not null default 0")
     for statement in REPLIES:
         op.execute(statement)
     _set_attempts(2, 1)
@@ -87,6 +88,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     _set_attempts(1, 2)
+    op.execute("alter table jobs drop column releases")
     op.execute("drop index replies_open")
     op.execute("drop index replies_notified")
     op.execute("alter table replies drop column notified_order")
