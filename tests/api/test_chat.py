@@ -153,6 +153,9 @@ async def test_messages_are_paged_by_ids(served: Served) -> None:
     assert await page(amount=3, before=5) == ([2, 3, 4], 2)
     assert await page(amount=3, before=2) == ([1], None)
     assert await page(after=5) == ([6, 7], None)
+    await served.run("update arrivals set message = message || '{\"originating_time\": 1}' where id = 7")
+    await served.run("update queues set originating_time = 1 where id = 7")
+    assert await page(amount=3) == ([7, 5, 6], 5)  # listed where it was sent, paged by ids all the same
     for bad in ({"amount": 0}, {"amount": 501}, {"before": 0}, {"before": 2**63}, {"after": -1}):
         assert (await served.client.get(MESSAGES, params=bad)).status_code == 422
 

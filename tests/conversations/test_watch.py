@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from mediamill.conversations import bots
 from mediamill.conversations.bots import BotConfig, UnknownBotError
+from mediamill.conversations.model import BOT
 from mediamill.conversations.retry import NothingToRetryError, retry_message
 from mediamill.conversations.watch import (
     UnknownConversationError,
@@ -20,7 +22,7 @@ from mediamill.conversations.watch import (
 from mediamill.db.connection import Database
 from mediamill.engine.rules import Engine
 from mediamill.errors import NotFoundError
-from tests.conversations.conftest import Ground, send_media
+from tests.conversations.conftest import ANN, Ground, say, send_media
 
 WHERE = ("bot", "line", "ann")
 MANY = """
@@ -34,6 +36,24 @@ from generate_series(1, 51) n;
 insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, error)
 select 'bot', 'line', 'ann', n, 'text', 'failed', 'no model' from generate_series(1, 51) n;
 """
+
+
+@pytest.mark.spec("C30")
+async def test_messages_are_listed_in_the_order_of_sending_however_late_their_ids(ground: Ground) -> None:
+    _, queues = await ground.run()
+    now = int(time.time())
+    await say(queues, "first", originating_time=now - 60)
+    await say(queues, "after the video", originating_time=now - 30)
+    await queues.add_message("ann", "the answer to it", ANN, BOT)
+    await send_media(queues, "g-1", caption="video", originating_time=now - 40)  # its download took this long
+    await say(queues, "from the future", originating_time=now + 10**9)
+    await queues.add_message("ann", "the last answer", ANN, BOT)
+    await ground.until_row("select count(*) = 5 from queues")
+    async with ground.database.connection() as connection:
+        said = await list_messages(connection, *WHERE)
+        assert [message["id"] for message in said] == [1, 4, 2, 3, 5, 6]
+        page = await list_messages(connection, *WHERE, before=5, amount=3)
+        assert [message["id"] for message in page] == [4, 2, 3]
 
 
 async def test_fifty_are_listed_at_a_time_the_latest_of_them(database: Database) -> None:

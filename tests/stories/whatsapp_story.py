@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ class Story:
     expected: dict[str, list[str]] = field(
         default_factory=dict
     )  # by conversation: patterns, in the order of sending
+    # When each is sent.
+    seconds: Iterator[int] = field(default_factory=lambda: count(round(time.time()) - 600))
 
     async def ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         answer = await self.client.request(method, path, **more)
@@ -92,14 +96,17 @@ class Story:
         await self.whatsapp.wait_online(self.device)
 
     async def push(self, kind: str, *texts: str, **more: Any) -> list[str]:
-        """Send a message, and expect its texts in the conversation of `chat`."""
+        """Send a message a second after the one before, and expect its texts in the conversation of `chat`."""
         sender = more.pop("sender", ANN)
         chat = more.pop("chat", sender)
         self.expected.setdefault(chat, []).extend(texts)
+        more["t"] = next(self.seconds)
+        if "items" in more:
+            more["items"] = [{**item, "t": next(self.seconds)} for item in more["items"]]
         return await self.whatsapp.push(self.device, kind, sender, **more)
 
     async def said(self, chat: str) -> list[str]:
-        """What is stored of a conversation, in the order of ids, without the answers."""
+        """What is stored of a conversation, as it is listed, without the answers."""
         return [row["content"] for row in await self.stored(chat) if row["source"] != "bot"]
 
     async def stored(self, chat: str) -> list[dict[str, Any]]:
@@ -119,6 +126,12 @@ class Story:
             except TimeoutError:
                 assert await self.said(chat) == patterns, self.mill.processes[0].said[-5_000:]
             assert len(await self.said(chat)) == len(patterns), await self.said(chat)
+
+    async def assert_listed_as_sent(self, *chats: str) -> None:
+        """Whatever came first of them: a download that fails three times ends long after the next text."""
+        for chat in chats:
+            pairs = zip(self.expected[chat], await self.said(chat), strict=True)
+            assert [text for pattern, text in pairs if not re.fullmatch(pattern, text, re.DOTALL)] == []
 
     async def until_answered(self, *chats: str) -> None:
         """The echo bot answers every message of a person once, whatever it was, and none of its owner."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,26 @@ async def test_older_messages_come_when_one_scrolls_up_and_nothing_jumps(
     await expect(rows.last).to_contain_text("and more", timeout=LIMIT)
     await expect(rows.last).to_be_in_viewport()
     assert complaints == []
+
+
+@pytest.mark.spec("C30")
+async def test_media_that_arrived_late_stand_where_they_were_sent(talking: Talking, browser: Browser) -> None:
+    await talking.create("anna", runs=False)
+    await talking.write("before it", ago_seconds=90)
+    await talking.write("after it", ago_seconds=30)
+    page = await browser.new_page()
+    await page.goto(f"{talking.served.url}/bots/anna/whatsapp/ann@example")
+    rows = page.locator("#messages li")
+    await expect(rows).to_have_count(2)
+    await talking.write("the slow video", ago_seconds=60, mime_type="video/mp4")
+    said = [re.compile(text) for text in ("before it", "the slow video", "after it")]
+    await expect(rows).to_contain_text(said, timeout=LIMIT)
+    await talking.write("the last", ago_seconds=0)
+    said.append(re.compile("the last"))
+    await expect(rows).to_contain_text(said, timeout=LIMIT)
+    await shoot(page, "chat-late-media")
+    await page.reload()
+    await expect(rows).to_contain_text(said)
 
 
 async def test_texts_that_fill_in_above_and_below_move_nothing_that_is_read(

@@ -38,7 +38,7 @@ async def list_messages(
     after: After = None,
     amount: Amount = 50,
 ) -> dict[str, Any]:
-    """The newest between two ids, oldest first; `next` is the `before` of the page of older ones."""
+    """The newest between two ids, by the time of sending; `next` is the `before` of the page of older ones."""
     keys = (bot_id, provider, correspondent)
     async with deps.database.connection() as connection:
         conversation = await watch.find_conversation(connection, *keys)
@@ -48,7 +48,7 @@ async def list_messages(
         "conversation": conversation,
         "messages": found,
         "failed_replies": failed,
-        "next": found[0]["id"] if len(found) == amount else None,
+        "next": min(message["id"] for message in found) if len(found) == amount else None,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ from mediamill.conversations.model import CORRUPT
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection
 from mediamill.errors import NotFoundError
+
+MOST_SKEW_SECONDS = 86_400  # a sender's clock may be ahead of ours
 
 
 class UnknownConversationError(NotFoundError):
@@ -52,7 +54,7 @@ async def list_messages(
     after: int | None = None,
     amount: int = 50,
 ) -> list[dict[str, Any]]:
-    """The newest messages between two ids, oldest first, stored or not.
+    """The newest messages between two ids, stored or not, in true order (see `in_true_order`).
 
     A media message has `media`: guid, mime_type, original_filename, `state` (waiting, processing, done or failed),
     `percent`, `failed_reason`, `can_retry`, and `job_id` as long as the engine knows its job.
@@ -66,9 +68,24 @@ async def list_messages(
         after=after,
         amount=amount,
     )
-    messages = [_plain(dict(row)) for row in reversed(rows)]
+    messages = in_true_order([_plain(dict(row)) for row in rows])
     await _tell_jobs(connection, [message["media"] for message in messages if message["media"]])
     return messages
+
+
+def in_true_order(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By the time of sending, then by id: media get their id only when they are downloaded.
+
+    A message without a time, or with one that cannot be, stays behind all that came before it.
+    """
+    latest, placed = 0.0, []
+    for message in sorted(messages, key=lambda each: int(each["id"])):
+        at = message["originating_time"] or latest
+        if at > message["accepted_time"].timestamp() + MOST_SKEW_SECONDS:
+            at = latest
+        latest = max(latest, at)
+        placed.append((at, message["id"], message))
+    return [message for _, _, message in sorted(placed, key=lambda each: each[:2])]
 
 
 async def failed_replies(

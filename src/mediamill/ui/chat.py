@@ -23,6 +23,7 @@ from mediamill.conversations.watch import (
     UnknownConversationError,
     failed_replies,
     find_conversation,
+    in_true_order,
     list_messages,
 )
 from mediamill.db.connection import Connection, Database
@@ -89,7 +90,7 @@ class _ChatPages:
             talk=talk,
             bubbles=bubbles,
             before=before,
-            has_older=len(found) == PAGE_MESSAGES,
+            older_than=min(bubble.id for bubble in bubbles) if len(found) == PAGE_MESSAGES else None,
             message_id=secrets.token_hex(16),
         )
 
@@ -152,7 +153,7 @@ async def _changed_messages(
         # Each with the one before it: whose name and which day stands over it depends on that.
         for message in await list_messages(connection, *talk.keys, before=id_ + 1, amount=2):
             by_id[message["id"]] = message
-    return [by_id[id_] for id_ in sorted(by_id)], len(news) == LIVE_MESSAGES
+    return in_true_order(by_id.values()), len(news) == LIVE_MESSAGES
 
 
 async def _make_bubbles(connection: Connection, talk: _Talk, found: list[dict[str, Any]]) -> list[Bubble]:

@@ -71,11 +71,11 @@
 
   // What is new
 
-  function put(fresh) {
+  function put(fresh, after) {
     const shown = document.getElementById(fresh.id);
     const source = fresh.outerHTML;
     if (!shown) {
-      messages.append(fresh);
+      messages.insertBefore(fresh, after);
       asSent.set(fresh.id, source);
       return true;
     }
@@ -107,7 +107,10 @@
     let added = 0;
     const wasAway = isAway();
     keepPlace(() => {
-      for (const row of [...list.children]) added += put(row) ? 1 : 0;
+      const rows = [...list.children];
+      // Media that were slow to arrive belong before what was sent after them.
+      const shownAfter = (at) => rows.slice(at + 1).map((row) => document.getElementById(row.id)).find(Boolean) ?? null;
+      for (const [at, row] of rows.entries()) added += put(row, shownAfter(at)) ? 1 : 0;
       forgetSent();
       localize();
       if (added) document.getElementById("nothing")?.remove();
@@ -117,7 +120,8 @@
 
   function liveAddress() {
     const open = [...messages.querySelectorAll(":scope > [data-open]")].slice(-MOST_OPEN);
-    const query = new URLSearchParams({ part: "live", after: messages.lastElementChild?.dataset.id ?? 0 });
+    const ids = [...messages.children].map((row) => Number(row.dataset.id));
+    const query = new URLSearchParams({ part: "live", after: Math.max(0, ...ids) });
     for (const row of open) query.append("open", row.dataset.id);
     return `${chat.dataset.address}?${query}`;
   }
