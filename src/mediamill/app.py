@@ -16,8 +16,8 @@ from mediamill import plugins
 from mediamill.agents.choose import Agents
 from mediamill.backup.marker import check_whole
 from mediamill.conversations import findable as messages_findable
-from mediamill.conversations import jobs as conversations
 from mediamill.conversations.answerers import Answerers
+from mediamill.conversations.jobs import message_kinds
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.conversations.provider import ProviderFactory
 from mediamill.db.connection import LOST, Database, DatabaseDownError
@@ -128,7 +128,7 @@ def all_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Databa
 
 def our_kinds(settings: Settings, more: Iterable[JobKind] = (), database: Database | None = None) -> Kinds:
     """Those of mediamill itself; those that work in the database need it."""
-    ours = (*staging.KINDS, *conversations.KINDS, *video_kinds(settings), *search_kinds())
+    ours = (*staging.KINDS, *message_kinds(settings), *video_kinds(settings), *search_kinds())
     libraries = (*scan_kinds(settings, database), *library_kinds(settings))
     return Kinds((*ours, *libraries, *intake_kinds(settings), *scripted.KINDS, *chaos_kinds.KINDS, *more))
 

@@ -433,7 +433,8 @@ class Settings(BaseSettings):
     failed_media_keep_hours: float = Field(
         default=24,
         ge=0,
-        description="How long the file of a failed media message is kept, so that it can be tried again.",
+        description="How long the file of a failed media message is kept, so that it can be tried again. Damaged and "
+        "unsupported files are deleted at once.",
     )
 
     # conversations

@@ -19,7 +19,7 @@ from mediamill.access.places import is_loopback
 from mediamill.api.server import Server, create_api
 from mediamill.api.sessions import COOKIE
 from mediamill.app import App, make_keeper, make_run_keeper
-from mediamill.conversations import jobs as conversations
+from mediamill.conversations.jobs import message_kinds
 from mediamill.conversations.keeper import BotKeeper
 from mediamill.db.connection import Database
 from mediamill.engine.kinds import JobKind, Kinds
@@ -83,7 +83,7 @@ def make_app(
     login = values.pop("login", "auto")
     chosen = Settings.model_validate(values)
     engine = Engine.from_settings(
-        chosen, Kinds((*scripted.KINDS, *conversations.KINDS, *video_kinds(chosen), *kinds))
+        chosen, Kinds((*scripted.KINDS, *message_kinds(chosen), *video_kinds(chosen), *kinds))
     )
     wired = App.of(chosen, database, engine)
     keeper = make_keeper(wired)

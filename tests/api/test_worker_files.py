@@ -212,18 +212,25 @@ async def test_the_file_that_was_staged_for_a_job_goes_when_a_remote_worker_has_
 ) -> None:
     kind = JobKind("test.owner", owns_input=True)
     async with serve(database, tmp_path, (kind,)) as served:
-        done, dead = stage(tmp_path, guid="done"), stage(tmp_path, guid="dead")
+        done, dead, bad = (stage(tmp_path, guid=guid) for guid in ("done", "dead", "bad"))
         worker = await register(served)
-        for guid in ("done", "dead"):
+        for guid in ("done", "dead", "bad"):
             await served.enqueue("test.owner", pool="scripted", payload={"file": {"staged": guid}})
-        first, second = await worker.claim(amount=2)
+        first, second, third = await worker.claim(amount=3)
         await worker.post("complete", **shown(first))
-        answer = await worker.post("fail", **shown(second), error="broken", permanent=True, notice="sorry")
+        answer = await worker.post("fail", **shown(second), error="no model", permanent=True)
         assert answer.json()["dead"]
+        await worker.post("fail", **shown(third), error="broken", permanent=True, notice="sorry")
         assert not done.exists()
         assert not dead.exists()
         assert (tmp_path / "failed_media" / "dead").exists()
-        assert await served.one("select notice from dead_jobs") == "sorry"
+
+        async def bad_is_gone() -> bool:
+            return not bad.exists()
+
+        await wait_until(bad_is_gone, 30)
+        assert not (tmp_path / "failed_media" / "bad").exists()
+        assert await served.one("select notice from dead_jobs where error = 'broken'") == "sorry"
 
 
 @pytest.mark.spec("C29")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from mediamill.conversations import janitor
 from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.janitor import forget_arrivals, give_up_placeholders
+from mediamill.engine.dead import FileGivenUpError, requeue_dead
 from mediamill.engine.recovery.expired import release_expired
 from mediamill.engine.recovery.janitor import bury_forgotten
 from mediamill.engine.recovery.sweep import run_chore
 from mediamill.settings import Settings
 from mediamill.staging import staging_folder
 from mediamill.staging.sweep import sweep_staging
+from tests.conftest import wait_until
 from tests.conversations.conftest import Ground, say, send_media
 
 
@@ -27,6 +31,13 @@ async def give_up(ground: Ground, queues: BotQueuesManager) -> int:
 def grow_old(queues: BotQueuesManager) -> None:
     for _, message in queues.placeholders():
         message.accepted_time -= timedelta(hours=4)
+
+
+async def until_gone(path: Path) -> None:
+    async def gone() -> bool:
+        return not await asyncio.to_thread(path.exists)
+
+    await wait_until(gone, 30)
 
 
 @pytest.mark.spec("E34")
@@ -83,7 +94,10 @@ async def test_a_placeholder_without_any_job_is_told_too(ground: Ground) -> None
 
 
 @pytest.mark.spec("E34")
-async def test_more_placeholders_than_a_batch_are_all_given_up(ground: Ground) -> None:
+async def test_more_placeholders_than_a_batch_are_all_given_up(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "BATCH", 5)
     keeper, queues = await ground.run()
     for n in range(12):
         await send_media(queues, f"guid-{n}")
@@ -106,8 +120,15 @@ async def test_a_forgotten_job_is_told_to_the_conversation_and_a_late_word_of_it
         "update jobs set lease_expires_at = now() - interval '5 hours', claimed_at = now() - interval '6 hours', "
         "created_at = now() - interval '6 hours', run_after = now() - interval '6 hours' returning 1"
     )
+    staged = staging_folder(ground.settings.data_folder) / "guid-1"
+    staged.parent.mkdir(parents=True)
+    staged.write_bytes(b"x")
     await run_chore(ground.database, ground.engine, release_expired)
     assert await run_chore(ground.database, ground.engine, bury_forgotten) == 1
+    await until_gone(staged)
+    async with ground.database.transaction() as connection:
+        with pytest.raises(FileGivenUpError):
+            await requeue_dead(connection, ground.engine, None)
     settled = await ground.finish(*jobs, text="too late")
     assert settled.lost == {jobs[0].id}
     assert "Job record missing for GUID guid-1" in caplog.text
@@ -128,6 +149,7 @@ async def test_staged_files_live_as_long_as_their_jobs(ground: Ground) -> None:
     grow_old(queues)
     await send_media(queues, "g-job")
     await give_up(ground, queues)
+    await until_gone(folder / "g-given-up")
     await sweep_staging(ground.database, ground.settings.data_folder, 4 * 3600)
     assert [path.name for path in folder.iterdir()] == ["g-job"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from contextlib import AbstractAsyncContextManager
@@ -12,10 +13,16 @@ import pytest
 from PIL import Image
 
 from mediamill.db.connection import Database
+from mediamill.engine.dead import requeue_dead
+from mediamill.engine.kinds import JobKind, Run
 from mediamill.engine.model import NewJob
+from mediamill.engine.rules import Engine
+from mediamill.engine.settle import bury_jobs
+from mediamill.staging import staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
 from mediamill.staging.jobs import KINDS, PROCESS
 from mediamill.worker.loop import Worker
+from tests.conftest import wait_until
 from tests.worker.working import Ground
 
 SHIPPED = ("documents", "image", "stickers", "corrupt", "unsupported")
@@ -137,6 +144,80 @@ async def test_an_edit_of_its_pool_while_it_runs_costs_a_file_no_attempt(media: 
     put_off = await media.row("select attempts, error from jobs where id = $1", late)
     assert put_off["attempts"] == 0
     assert put_off["error"] is not None
+
+
+def stage(media: Ground, guid: str, content: bytes) -> dict[str, Any]:
+    """A staged file, and what the payload of its job says of it."""
+    staged = staging_folder(media.folder) / guid
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    staged.write_bytes(content)
+    return {"file": {"staged": guid}}
+
+
+def left_files(media: Ground) -> list[str]:
+    return sorted(str(path.relative_to(media.folder)) for path in media.folder.glob("*_media/*"))
+
+
+@pytest.mark.spec("C25", "C27", "C28")
+async def test_a_file_that_cannot_be_used_is_deleted_at_once_and_only_another_is_kept(media: Ground) -> None:
+    media.engine.kinds.add(JobKind("test.owner", owns_input=True))
+    media.engine.kinds.add(JobKind("test.other", owns_input=True))
+    await media.pool("scripted", matches=["test.other"], processor="scripted", max_attempts=1)
+    jobs = {
+        "unsupported": ("test.owner", "application/x-elf", b"\x7fELF" + bytes(500)),
+        "corrupt": ("test.owner", "media_corrupt_image", b"half of an image"),
+        "damaged": ("test.owner", "image/png", b"\x89PNG\r\n\x1a\n" + bytes(100)),
+        "unlucky": ("test.other", None, b"whatever"),
+    }
+    async with media.working(pools=(*SHIPPED, "scripted")):
+        async with media.database.transaction() as connection:
+            for guid, (kind, mime_type, content) in jobs.items():
+                payload = {**stage(media, guid, content), "do": "raise_temporary"}
+                await media.enqueuer.enqueue_job(
+                    connection, NewJob(kind, payload, subject_id=guid, mime_type=mime_type)
+                )
+        await media.until_sql("select count(*) = 4 from dead_jobs")
+
+        async def left() -> bool:
+            return left_files(media) == ["failed_media/unlucky"]
+
+        await wait_until(left, 30)
+    async with media.database.transaction() as connection:
+        assert len(await requeue_dead(connection, media.engine, None)) == 1
+    assert await media.one("select subject_id from jobs") == "unlucky"
+
+
+@pytest.mark.spec("E11", "C25")
+@pytest.mark.parametrize("end", ["finish", "fail"])
+async def test_a_late_worker_whose_job_is_gone_deletes_the_file_unless_a_job_names_it(
+    media: Ground, end: str
+) -> None:
+    late = asyncio.Event()
+
+    async def work(_run: Run) -> None:
+        await late.wait()
+        if end == "fail":
+            raise RuntimeError("broken")
+
+    media.engine.kinds.add(JobKind("test.late", handler=work, owns_input=True))
+    await media.pool("default", concurrency=2)
+    async with media.working(pools=("default",)) as worker:
+        async with media.database.transaction() as connection:
+            for guid in ("gone", "dead"):
+                job = NewJob("test.late", stage(media, guid, b"x"), subject_id=guid)
+                await media.enqueuer.enqueue_job(connection, job)
+        await media.until_running(2)
+        async with media.database.transaction() as connection:
+            rows = await connection.fetch("select * from jobs where subject_id = 'dead' for update")
+            await bury_jobs(connection, Engine(), rows, "max_attempts_exhausted")
+            await connection.execute("delete from jobs")
+        late.set()
+
+        async def settled() -> bool:
+            return not worker._lanes["default"].held and "pending_media/gone" not in left_files(media)
+
+        await wait_until(settled, 30)
+    assert left_files(media) == ["pending_media/dead"]
 
 
 @pytest.mark.spec("C25")

@@ -29,7 +29,7 @@ from mediamill.engine.model import ClaimedJob, Failure, WorkerState, failure_of
 from mediamill.engine.recovery.unknown_claims import return_unheard
 from mediamill.engine.settle import Elsewhere, Finish, encode_result
 from mediamill.errors import ClaimLostError, DeniedError, GiveUpError, NotNowError, RetryLaterError
-from mediamill.staging.inputs import end_input
+from mediamill.staging.inputs import drop_input, end_input
 from mediamill.staging.received import check_named
 from mediamill.storage.choose import storage_of
 
@@ -298,18 +298,21 @@ async def _fail(deps: Wired, worker_id: int, claim: ClaimIn, failure: Failure) -
     for pool, (job, *_) in found.items():
         fate = await settle.fail_in_any_case(deps.database, deps.engine, job, failure, pool)
         if fate is settle.Fate.DEAD:
-            await _end_input(deps, job, keep=True)
+            await _end_input(deps, job, keep=True, refused=failure.refuses_file)
         if fate:
             return fate
     raise ClaimLostError
 
 
-async def _end_input(deps: Wired, job: ClaimedJob, *, keep: bool) -> None:
+async def _end_input(deps: Wired, job: ClaimedJob, *, keep: bool, refused: bool = False) -> None:
     """The file that was staged for it is not needed any more; what cannot be deleted now is left to the sweep."""
     if deps.engine.kinds.find(job.kind).owns_input:
         with contextlib.suppress(*LOST):
-            payload = json.loads(job.payload_json)
-            await end_input(deps.database, storage_of(deps.settings), payload, keep=keep)
+            payload, place = json.loads(job.payload_json), storage_of(deps.settings)
+            if refused:
+                await drop_input(deps.database, place, payload, give_up=True)
+            else:
+                await end_input(deps.database, place, payload, keep=keep)
 
 
 @keyed.post("/reroute")

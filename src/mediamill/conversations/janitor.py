@@ -10,6 +10,7 @@ from mediamill.conversations.bot_queues import BotQueuesManager
 from mediamill.conversations.model import failed_content
 from mediamill.conversations.store import queries
 from mediamill.db.connection import Connection, Database
+from mediamill.engine.model import ABANDONED
 from mediamill.engine.recovery.janitor import abandon_subjects
 from mediamill.engine.rules import Engine
 
@@ -17,7 +18,6 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 FORGET_BATCH = 5_000
-ABANDONED = "abandoned"
 KEEP_DAYS = 31
 
 

@@ -79,6 +79,11 @@ async def give_up_files(connection: Connection, guids: Sequence[str]) -> set[str
     No job in the queue names them, and a dead one that does is not requeued any more.
     """
     await store.watch.give_up_files.run(connection, guids=list(guids))
+    return await unnamed_files(connection, guids)
+
+
+async def unnamed_files(connection: Connection, guids: Sequence[str]) -> set[str]:
+    """Which of these staged files no job names, in the queue or dead with its file."""
     used = {row["subject_id"] for row in await store.watch.files_in_use.rows(connection, guids=list(guids))}
     return set(guids) - used
 

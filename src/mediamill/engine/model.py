@@ -13,10 +13,11 @@ from mediamill.errors import GiveUpError, NotNowError
 
 SHORT_ERROR_CHARACTERS = 500
 PERMANENT_TEXTS = ("empty document", "document too large", "empty image data")
+ABANDONED = "abandoned"
 MAX_ATTEMPTS_EXHAUSTED = "max_attempts_exhausted"
 STALE_REQUEUED = "stale_processing_requeued"
 DEAD_REASONS = (
-    "abandoned",
+    ABANDONED,
     "delivery_failed",
     "hook_failed",
     MAX_ATTEMPTS_EXHAUSTED,
@@ -207,6 +208,11 @@ class Failure:
             object.__setattr__(self, "traceback", _storable(self.traceback))
         if self.notice is not None:
             object.__setattr__(self, "notice", _storable(self.notice))
+
+    @property
+    def refuses_file(self) -> bool:
+        """Is it the file that cannot be used, which no other try would change? Its sender is told so."""
+        return self.permanent and self.notice is not None
 
     @property
     def short(self) -> str:

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from mediamill.db.connection import Database
-from mediamill.engine.dead import give_up_files
+from mediamill.db.connection import Connection, Database
+from mediamill.engine.dead import give_up_files, unnamed_files
 from mediamill.engine.watch import subjects_at_work
+from mediamill.staging import FAILED, FOLDER
 from mediamill.staging.file_names import to_text
 from mediamill.storage.bucket import BucketStorage
+from mediamill.storage.choose import Place, storage_at
 from mediamill.storage.contract import Storage
 from mediamill.storage.deletions import deletions_wait
 
@@ -34,6 +36,21 @@ async def delete_unused(database: Database, storage: Storage, paths: Sequence[Pa
         return 0
     gone = [path for path, guid in zip(paths, guids, strict=True) if guid in unused]
     return await asyncio.to_thread(lambda: sum(map(_delete, gone)))
+
+
+async def drop_staged(
+    connection: Connection, place: Place, guids: Sequence[str], *, give_up: bool = True
+) -> None:
+    """These staged files go with the transaction, unless somebody needs them; what cannot go now is left to the sweep.
+
+    `give_up`: a dead job that names one is not requeued any more; else it keeps its file.
+    """
+    storage = storage_at(place)
+    if deletions_wait(storage.folder):
+        return
+    decide = give_up_files if give_up else unnamed_files
+    unused = await decide(connection, guids)
+    await storage.drop(connection, *(f"{folder}/{guid}" for folder in (FOLDER, FAILED) for guid in unused))
 
 
 def _delete(path: Path) -> bool:

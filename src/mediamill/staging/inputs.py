@@ -16,6 +16,7 @@ from mediamill.errors import GiveUpError, NotNowError, RetryLaterError
 from mediamill.staging import FAILED, FOLDER, failed_folder, staging_folder
 from mediamill.staging.failed import make_room, put_aside
 from mediamill.staging.file_names import to_bytes
+from mediamill.staging.give_up import drop_staged
 from mediamill.staging.shared import end_shared
 from mediamill.storage.choose import Place, storage_at
 from mediamill.storage.contract import Storage, StoredMissingError
@@ -155,6 +156,14 @@ async def end_input(database: Database, place: Place, payload: Mapping[str, Any]
             if keep:
                 await make_room(database, storage)
             await end_shared(database, storage, guid, keep=keep)
+
+
+async def drop_input(database: Database, place: Place, payload: Mapping[str, Any], *, give_up: bool) -> None:
+    """Nobody will try this job again: its staged file is deleted, unless a job names it (see `drop_staged`)."""
+    match payload.get("file"):
+        case {"staged": str(guid)} if _GUID.fullmatch(guid):
+            async with database.transaction() as connection:
+                await drop_staged(connection, place, [guid], give_up=give_up)
 
 
 def _end_here(data_folder: Path, guid: str, keep: bool) -> None:

@@ -196,6 +196,9 @@ class RemoteSource:
     async def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
         """See Source: the server does that; what was downloaded is gone by now."""
 
+    async def drop_input(self, job: ClaimedJob, *, give_up: bool) -> None:
+        """See Source: likewise."""
+
     async def close(self) -> None:
         """See Source."""
         self.downloads.close()

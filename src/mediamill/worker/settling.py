@@ -106,14 +106,19 @@ class Settler:
                 await self._fail(finish.job, settled.failed[finish.job.id])
             elif finish.job.id in settled.done:
                 await source.end_input(finish.job)
+            else:
+                await source.drop_input(finish.job, give_up=False)
 
     async def _fail(self, job: ClaimedJob, failure: Failure) -> None:
         fate = await insist(lambda: self._lane.source.fail(job, failure, self._lane.pool))
         if fate is Fate.LOST:
             self.lost += 1
+            await self._lane.source.drop_input(job, give_up=False)
             return
         self.failed += 1
-        if fate is Fate.DEAD:
+        if fate is Fate.DEAD and failure.refuses_file:
+            await self._lane.source.drop_input(job, give_up=True)
+        elif fate is Fate.DEAD:
             await self._lane.source.end_input(job, keep=True)
         self._lane.wake()  # it may come due before the next poll
 

@@ -20,7 +20,7 @@ from mediamill.engine.rules import Engine
 from mediamill.engine.settle import Elsewhere, Fate, Finish, Settled
 from mediamill.engine.watch import depth_of_pool
 from mediamill.staging.derivatives import keep_files
-from mediamill.staging.inputs import end_input, fetch_input
+from mediamill.staging.inputs import drop_input, end_input, fetch_input
 from mediamill.staging.kept import NewKept, keep_file, list_kept
 from mediamill.storage.choose import Place
 
@@ -72,6 +72,9 @@ class Source(Protocol):
 
     async def end_input(self, job: ClaimedJob, *, keep: bool = False) -> None:
         """The job has ended, and it is settled that it has: its file is not needed any more."""
+
+    async def drop_input(self, job: ClaimedJob, *, give_up: bool) -> None:
+        """The file of a job that is gone, or is dead for good (`give_up`): deleted unless a job names it."""
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -175,6 +178,14 @@ class LocalSource:
         if self._engine.kinds.find(job.kind).owns_input:
             try:
                 await end_input(self._database, self._place, json.loads(job.payload_json), keep=keep)
+            except LOST as error:  # the sweep of staged files tries again
+                log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
+
+    async def drop_input(self, job: ClaimedJob, *, give_up: bool) -> None:
+        """See Source."""
+        if self._engine.kinds.find(job.kind).owns_input:
+            try:
+                await drop_input(self._database, self._place, json.loads(job.payload_json), give_up=give_up)
             except LOST as error:  # the sweep of staged files tries again
                 log.warning("the staged file of job %d cannot be deleted: %s", job.id, error)
 

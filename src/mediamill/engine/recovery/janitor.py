@@ -9,6 +9,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.engine import store
 from mediamill.engine.flight_dumps import forget_dumps
+from mediamill.engine.model import ABANDONED
 from mediamill.engine.recovery.release import BATCH, move_jobs
 from mediamill.engine.rules import Engine
 from mediamill.engine.settle import bury_jobs
@@ -36,7 +37,7 @@ async def bury_forgotten(connection: Connection, engine: Engine) -> int:
 
 
 async def _bury(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
-    await bury_jobs(connection, engine, rows, "abandoned")
+    await bury_jobs(connection, engine, rows, ABANDONED)
 
 
 async def forget_old(connection: Connection, engine: Engine) -> int:
