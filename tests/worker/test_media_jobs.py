@@ -21,6 +21,8 @@ from mediamill.engine.settle import bury_jobs
 from mediamill.staging import staging_folder
 from mediamill.staging.derivatives import sweep_derivatives
 from mediamill.staging.jobs import KINDS, PROCESS
+from mediamill.testing.model_server import failing, rate_limited
+from mediamill.testing.openai_server import DESCRIPTION, OpenAiServer
 from mediamill.worker.loop import Worker
 from tests.conftest import wait_until
 from tests.worker.working import Ground
@@ -128,6 +130,23 @@ async def test_time_limits_and_damage_are_told_to_the_sender_in_words(media: Gro
     assert dead == {"error": "TIMEOUT: scripted processing exceeded 1s", "attempts": 1}  # after one limit
     assert notices[1].startswith("[The PNG image")
     assert notices[2] == "[The file is empty (0 bytes)]"
+
+
+@pytest.mark.spec("E7", "C26")
+async def test_a_model_server_that_refuses_for_a_moment_is_asked_again_within_the_one_attempt(
+    media: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "picture.png"
+    Image.new("RGB", (90, 60), (200, 30, 40)).save(file)
+    with OpenAiServer() as model:
+        monkeypatch.setenv("MEDIAMILL_VISION", "openai")  # for the child
+        monkeypatch.setenv("MEDIAMILL_OPENAI_URL", f"{model.url}/v1")
+        model.then(failing(503), rate_limited(0.1))
+        async with media.working(pools=("image",)):
+            result = await result_of(media, id_ := await add(media, file, "image/png"))
+        assert DESCRIPTION in result["content"]
+        assert len(model.seen) == 3
+    assert await media.one("select attempts from finished_jobs where id = $1", id_) == 1
 
 
 @pytest.mark.spec("E16", "C25")

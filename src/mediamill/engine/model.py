@@ -211,7 +211,7 @@ class Failure:
 
     @property
     def refuses_file(self) -> bool:
-        """Is it the file that cannot be used, which no other try would change? Its sender is told so."""
+        """Is it the file that cannot be used, so that no other try would help? Its sender is notified."""
         return self.permanent and self.notice is not None
 
     @property

@@ -79,7 +79,7 @@ class Processor(Protocol):
 
 
 class RefusedMediaError(GiveUpError):
-    """The media will never become text. `notice`: what the sender of the media is told instead."""
+    """The media will never become text; its staged file is deleted. `notice`: what its sender gets instead."""
 
     code = "media_refused"
 

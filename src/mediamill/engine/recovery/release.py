@@ -57,6 +57,7 @@ async def release_claims(connection: Connection, engine: Engine, rows: Sequence[
 
 
 async def _release(connection: Connection, engine: Engine, rows: Sequence[Record]) -> None:
+    # A release costs an attempt, or counts by itself: a file that kills its workers must end, too.
     counted = [row for row in rows if engine.kinds.find(row["kind"]).release_counts]
     uncounted = [row for row in rows if row not in counted]
     used_up = [row for row in counted if row["attempts"] >= row["max_attempts"]]
