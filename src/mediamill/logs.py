@@ -57,6 +57,7 @@ WORDS: dict[str, tuple[int, str]] = {
     "settle_failed": (ERROR, "settling job %(job_id)d failed"),
     "delivery_put_off": (WARNING, "the result of job %(job_id)d is delivered later: %(reason)s"),
     "queue_depth": (DEBUG, "pool %(pool)s: %(waiting)d waiting"),
+    "queue_depth_changed": (INFO, "pool %(pool)s: %(waiting)d jobs waiting, %(before)d before"),
     # workers
     "worker_ready": (INFO, "worker %(worker)s (%(worker_id)d) is ready, pools: %(pools)s"),
     "signal_handlers_unavailable": (

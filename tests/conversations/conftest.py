@@ -42,6 +42,10 @@ class Line:
     tries: int = 0
     connected: bool = True
     contexts: list[BotContext] = field(default_factory=list)
+    quotas: list[float] = field(default_factory=list)
+
+    def change_quota(self, quota_gb: float) -> None:
+        self.quotas.append(quota_gb)
 
     def __call__(self, context: BotContext) -> Line:
         self.contexts.append(context)

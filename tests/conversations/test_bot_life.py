@@ -206,13 +206,21 @@ async def test_a_changed_configuration_restarts_the_bot_with_it(ground: Ground) 
 
 
 @pytest.mark.spec("C21", "C23")
-async def test_a_changed_quota_reaches_the_providers(ground: Ground) -> None:
+async def test_a_changed_quota_reaches_the_providers_and_restarts_no_bot(ground: Ground) -> None:
     keeper, _ = await ground.run()
+    bot = keeper.get("bot")
     assert ground.line.contexts[-1].quota_gb == 25
     async with ground.database.transaction() as connection:
         await set_value(connection, QUOTA, 7)
+    for _ in range(2):
+        await keeper.keep_once()
+    assert ground.line.quotas == [7]
+    assert keeper.get("bot") is bot
+    await ground.stop()
     await keeper.keep_once()
-    assert ground.line.contexts[-1].quota_gb == 7
+    await ground.start()
+    await keeper.keep_once()
+    assert [context.quota_gb for context in ground.line.contexts] == [25, 7]
 
 
 async def test_a_provider_that_was_taken_out_loses_no_messages(ground: Ground) -> None:

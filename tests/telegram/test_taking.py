@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mediamill.conversations.configuration import QUOTA, set_value
 from mediamill.inputs import counters
 from mediamill.staging import staging_folder
 from mediamill.testing.model_server import RESET
@@ -374,3 +375,27 @@ async def test_an_answer_that_failed_is_tried_again_on_request(ground: Ground) -
     await ground.until_row("select state = 'queued' from runs")
     await ground.answer_runs()
     await ground.until_texts("answer to hello")
+
+
+@pytest.mark.spec("C21")
+async def test_a_changed_quota_counts_from_the_next_file_on_without_a_restart(ground: Ground) -> None:
+    folder = staging_folder(ground.app.settings.data_folder)
+    folder.mkdir()
+    with (folder / "others").open("wb") as file:
+        file.truncate(4 * 1024**3)  # sparse
+
+    async def set_quota(gigabytes: int) -> None:
+        async with ground.app.database.transaction() as connection:
+            await set_value(connection, QUOTA, gigabytes)
+
+    await set_quota(3)
+    await ground.run({"by": "echo"})
+    before = ground.provider
+    ground.telegram.send_file("voice", b"no room")
+    await ground.until_row("select count(*) = 1 from jobs where mime_type = 'media_corrupt_audio'")
+    await set_quota(25)
+    assert ground.keeper is not None
+    await ground.keeper.keep_once()
+    ground.telegram.send_file("voice", b"the sound")
+    await ground.until_row("select count(*) = 1 from jobs where mime_type = 'audio/ogg'")
+    assert ground.provider is before

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -89,20 +91,100 @@ async def test_bots_start_and_stop_and_the_list_shows_it_without_a_reload(
     assert complaints == []
 
 
+@pytest.mark.spec("C53")
 async def test_a_bot_is_deleted_only_when_stopped_and_confirmed(talking: Talking, browser: Browser) -> None:
     await talking.create("anna")
     page = await browser.new_page()
     await page.goto(f"{talking.served.url}/bots/anna")
-    await expect(page.get_by_text("Delete this bot")).to_be_hidden()
+    await page.get_by_text("Delete this bot").click()
+    await expect(page.get_by_text("It runs. Stop it first")).to_be_visible()
+    await expect(page.get_by_role("button", name="Delete anna")).to_be_hidden()
     answer = await talking.served.client.post("/bots/anna/delete", headers={"Accept": "text/html"})
     assert answer.status_code == 409
     assert "The bot anna runs" in answer.text
     await follow(page.get_by_role("button", name="Stop"))
     await page.get_by_text("Delete this bot").click()
     await expect(page.get_by_text("There is no way back")).to_be_visible()
+    await expect(page.get_by_text("backups that were made before")).to_be_visible()
+    await shoot(page, "bot-delete", full_page=True)
     await page.get_by_role("button", name="Delete anna and its conversations").click()
     await expect(page).to_have_url(re.compile("/bots$"))
     await expect(page.get_by_role("heading", name="No bots yet")).to_be_visible()
+
+
+TELEGRAM_TOKEN = "123456789:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
+
+
+async def config_of(served: Served, bot_id: str) -> dict[str, Any]:
+    """As it is kept, secrets included."""
+    config: dict[str, Any] = json.loads(await served.one("select config from bots where id = $1", bot_id))
+    return config
+
+
+@pytest.mark.spec("C53")
+async def test_a_bot_on_telegram_is_created_with_its_token_which_is_never_shown_again(
+    served: Served, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    complaints = watch_console(page)
+    await page.goto(f"{served.url}/bots")
+    token = page.get_by_label("Token of the Telegram bot")
+    await expect(token).to_be_hidden()
+    await page.get_by_label("Name").fill("tilda")
+    await page.get_by_label("Chat in this browser").uncheck()
+    await page.get_by_label("Telegram", exact=True).check()
+    await expect(token).to_be_visible()
+    await shoot(page, "bot-new-telegram", full_page=True)
+    await page.get_by_role("button", name="Create and start").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Telegram needs the token of the bot")
+    await expect(page.get_by_label("Name")).to_have_value("tilda")
+    await token.fill(TELEGRAM_TOKEN)
+    await page.get_by_role("button", name="Create and start").click()
+    await expect(page).to_have_url(re.compile("/bots/tilda$"))
+    assert (await config_of(served, "tilda"))["providers"] == {"telegram": {"token": TELEGRAM_TOKEN}}
+    assert TELEGRAM_TOKEN not in await page.content()
+    assert [complaint for complaint in complaints if "422" not in complaint] == []
+
+
+@pytest.mark.spec("C53")
+async def test_a_bot_is_changed_on_its_page_and_what_the_form_does_not_name_stays(
+    served: Served, browser: Browser
+) -> None:
+    talking = Talking(served)
+    given: dict[str, Any] = {
+        "providers": {"telegram": {"token": TELEGRAM_TOKEN, "mode": "polling"}},
+        "limits": {"max_messages": 7},
+    }
+    await talking.create("anna", by="echo", runs=False, **given)
+    page = await browser.new_page()
+    await page.goto(f"{served.url}/bots/anna")
+    await page.get_by_text("Change this bot").click()
+    await expect(page.get_by_label("Who answers")).to_have_value("echo")
+    await expect(page.get_by_label("Token of the Telegram bot")).to_have_value("")
+    await page.get_by_label("WhatsApp", exact=True).check()
+    await page.get_by_label("Who answers").select_option("openai")
+    await page.locator("#model").fill("small-model")
+    await page.get_by_label("Prompt").fill("Be kind.")
+    await shoot(page, "bot-change", full_page=True)
+    await follow(page.get_by_role("button", name="Save changes"))
+    config = await config_of(served, "anna")
+    assert config["providers"] == {"telegram": given["providers"]["telegram"], "whatsapp": {}}
+    assert config["reply"] == {"by": "openai", "model": "small-model", "prompt": "Be kind."}
+    assert config["limits"]["max_messages"] == 7
+    assert TELEGRAM_TOKEN not in await page.content()
+    await page.get_by_text("Change this bot").click()
+    for network in ("WhatsApp", "Telegram"):
+        await page.get_by_label(network, exact=True).uncheck()
+    await page.get_by_label("Prompt").fill("Be short.")
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_role("alert")).to_contain_text("A bot needs a provider")
+    await expect(page.get_by_label("Prompt")).to_have_value("Be short.")
+    await page.get_by_label("Telegram", exact=True).check()
+    await page.get_by_label("Token of the Telegram bot").fill(TELEGRAM_TOKEN.replace("AA", "BB"))
+    await follow(page.get_by_role("button", name="Save changes"))
+    config = await config_of(served, "anna")
+    assert config["providers"]["telegram"]["token"] == TELEGRAM_TOKEN.replace("AA", "BB")
+    assert list(config["providers"]) == ["telegram"]
 
 
 @pytest.mark.spec("C42")

@@ -62,17 +62,29 @@ async def test_failed_media_tell_why_and_are_tried_again_from_the_page(
     assert await page.evaluate("window.stayed") is True
 
 
-async def test_a_failed_answer_tells_why_and_is_tried_again(talking: Talking, browser: Browser) -> None:
+@pytest.mark.spec("C53")
+async def test_a_failed_answer_appears_without_a_reload_tells_why_and_is_tried_again(
+    talking: Talking, browser: Browser
+) -> None:
     page = await open_chat(talking, browser)
-    await page.locator("#text").fill("are you there?")
-    await page.keyboard.press("Enter")
-    await expect(page.locator("#messages .mine")).to_have_count(1, timeout=LIMIT)
+    for count, text in enumerate(("are you there?", "hello?", "nobody?"), 1):
+        await page.locator("#text").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#messages .mine")).to_have_count(count, timeout=LIMIT)
     await talking.served.run(
-        "insert into replies (bot_id, provider_name, correspondent_id, message_id, told, state, error) "
-        "values ('anna', 'chat', 'guest-1', 1, 'are you there?', 'failed', 'the model is <b>asleep</b>')"
+        "with failed as (insert into replies "
+        "(bot_id, provider_name, correspondent_id, message_id, told, state, error) "
+        "values ('anna', 'chat', 'guest-1', 1, 'are you there?', 'failed', 'the model is <b>asleep</b>')) "
+        "insert into events (topic, subject, data) values ('reply.failed', 'anna', "
+        """'{"provider_name": "chat", "correspondent_id": "guest-1", "id": 1}')"""
     )
-    await page.reload()
-    await expect(page.locator(".trouble")).to_contain_text("No answer: the model is <b>asleep</b>")
+    first = page.locator("#messages .mine").first
+    await expect(first.locator(".trouble")).to_contain_text(
+        "No answer: the model is <b>asleep</b>", timeout=LIMIT
+    )
+    await expect(page.locator("#messages .mine")).to_have_count(3)
+    await shoot(page, "failed-answer")
+    assert await page.evaluate("window.stayed") is True
     async with talking.served.database.transaction() as connection:
         await bots.change_bot(connection, "anna", BotConfig.model_validate({"reply": {"by": "echo"}}))
     await page.get_by_role("button", name="Try again to answer").click()

@@ -23,7 +23,7 @@ from mediamill.providers.whatsapp.provider import WhatsAppProvider
 from mediamill.settings import Settings
 from tests.conftest import wait_until
 from tests.crash.processes import is_alive, until_dead
-from tests.whatsapp.knocking import ANN, SECRET, Knocking, knocking_at
+from tests.whatsapp.knocking import ANN, SECRET, Knocking, ask, frame, knocking_at, text
 
 KEY = "a key that is none of the bridge's business"
 SCRIPTED = Path(__file__).with_name("scripted_bridge")
@@ -127,6 +127,26 @@ async def test_a_set_up_that_fails_is_told_and_tried_again(
     await wait_until(told, 60)
     lock.write_text(right)
     await scripted.until_initialized()
+
+
+@pytest.mark.spec("C21", "C42")
+async def test_a_changed_quota_reaches_the_running_bridge_and_restarts_nothing(scripted: Scripted) -> None:
+    knocking = scripted.knocking
+    await knocking.create()
+    await scripted.until_initialized()
+    async with knocking.bridge() as line:
+        await ask(line, frame(text("before")))
+        before = scripted.provider
+        await knocking.served.client.put("/api/configuration/media_storage_quota_gb", json={"value": 7})
+        await knocking.served.keeper.keep_once()
+
+        async def is_told() -> bool:
+            return bool(scripted.calls("/initialize")[-1]["body"]["media_storage_quota_gb"] == 7)
+
+        await wait_until(is_told, 60)
+        assert (await ask(line, frame(text("after"))))["type"] == "ack"
+    assert scripted.provider is before
+    assert scripted.calls("/stop") == []
 
 
 @pytest.mark.spec("C42")

@@ -271,6 +271,7 @@ PAGES: dict[str, Access] = {
     "GET /bots/{bot_id}": READ,
     "POST /bots/{bot_id}/start": admin("bot.start"),
     "POST /bots/{bot_id}/stop": admin("bot.stop"),
+    "POST /bots/{bot_id}/config": admin("bot.change"),
     "POST /bots/{bot_id}/delete": admin("bot.remove"),
     "POST /bots/{bot_id}/access": admin("bot.change"),
     "POST /bots/{bot_id}/senders": admin("bot.sender"),

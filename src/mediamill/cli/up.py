@@ -143,6 +143,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
     from mediamill.app import search_fillers
     from mediamill.engine.alert_sender import send_alerts_forever
     from mediamill.engine.deliver import deliver_forever
+    from mediamill.engine.depths import report_depths_forever
     from mediamill.engine.recovery.served import note_served_forever
     from mediamill.engine.recovery.sweep import sweep_forever
     from mediamill.intake.sweep import sweep_intake_forever
@@ -172,6 +173,7 @@ def _background(app: App) -> list[Coroutine[Any, Any, None]]:
         *beside,
         app.dispatch.run(app.database),
         note_served_forever(app.database),
+        report_depths_forever(app.database),
         sweep_forever(app.database, app.engine),
         deliver_forever(app.database, app.engine),
         send_alerts_forever(app.database, settings),

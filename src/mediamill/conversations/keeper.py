@@ -52,7 +52,7 @@ class AnswererSource(Protocol):
         """End all work on answers."""
 
 
-Version = tuple[str, int, float]
+Version = tuple[str, int]
 
 
 class BotNotRunningError(ConflictError):
@@ -139,9 +139,10 @@ class BotKeeper:
                 log.error("bot %s is run by another process now", bot_id)
                 await self._stop(bot_id)
             for bot_id, (bot, version) in list(self._running.items()):
-                if bot_id not in wanted or _version(wanted[bot_id], quota) != version:
+                if bot_id not in wanted or _version(wanted[bot_id]) != version:
                     await self._stop(bot_id)
                 else:
+                    bot.change_quota(quota)
                     await bot.resume_replies()
             for bot_id, row in wanted.items():
                 if bot_id not in self._running:
@@ -183,7 +184,7 @@ class BotKeeper:
             if not isinstance(error, StoppedMeanwhileError):
                 log.exception("bot %s cannot be started", bot_id)
             return
-        self._running[bot_id] = bot, _version(row, quota)
+        self._running[bot_id] = bot, _version(row)
         self._delivery.set()
         log.info("bot %s runs", bot_id)
 
@@ -232,6 +233,6 @@ class BotKeeper:
             await forget_senders(self._database)
 
 
-def _version(row: Record, quota: float) -> Version:
+def _version(row: Record) -> Version:
     """What a bot that runs was started with; any change restarts it."""
-    return row["config"], row["starts"], quota
+    return row["config"], row["starts"]

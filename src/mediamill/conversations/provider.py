@@ -25,7 +25,7 @@ class BotContext:
 
     bot_id: str
     config: Mapping[str, Any]  # the provider's own part of the bot's configuration
-    quota_gb: float
+    quota_gb: float  # now; see Provider for later changes
     queues: BotQueuesManager
     tell_status: Callable[
         [Mapping[str, Any]], Awaitable[None]
@@ -35,7 +35,10 @@ class BotContext:
 
 
 class Provider(Protocol):
-    """One bot on one chat network. It may have an `answerer` of its own (see Answerer), in place of the bot's."""
+    """One bot on one chat network. It may have an `answerer` of its own (see Answerer), in place of the bot's.
+
+    One that stages files also has `change_quota(quota_gb)`, called when the storage quota changes while the bot runs.
+    """
 
     async def start(self) -> None:
         """Connect, or begin to; what takes long goes on in the background."""

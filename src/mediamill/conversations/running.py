@@ -57,6 +57,7 @@ class RunningBot:
             for name, gate in self._gates.items()
         }
         self.providers: dict[str, Provider] = {}
+        self._quota_gb = 0.0  # until it starts
         self._started: list[str] = []
         self._timeout_seconds = settings.reply_timeout_seconds
         self._replies: ReplyService | None = None  # until it starts
@@ -79,6 +80,7 @@ class RunningBot:
         self, factories: Mapping[str, ProviderFactory], answerer: AnswererFactory, quota_gb: float
     ) -> None:
         """What was in memory comes back, then jobs are released, then the chat networks are let in."""
+        self._quota_gb = quota_gb
         for name in self.config.providers:
             self.providers[name] = self._make_provider(name, factories.get(name), quota_gb)
         self._begin_replies(answerer(self.config.reply))
@@ -151,6 +153,15 @@ class RunningBot:
         """Somebody asked for an answer to be tried again."""
         if self._replies is not None:
             await self._replies.resume()
+
+    def change_quota(self, quota_gb: float) -> None:
+        """The storage quota may have changed."""
+        if quota_gb == self._quota_gb:
+            return
+        self._quota_gb = quota_gb
+        for provider in self.providers.values():
+            if (change := getattr(provider, "change_quota", None)) is not None:
+                change(quota_gb)
 
     async def tell_status(self, name: str, status: Mapping[str, Any]) -> None:
         """What a provider says of itself, for pages and commands."""

@@ -37,6 +37,7 @@ COOKIE_SECONDS = 400 * 24 * 3600
 PAGE_MESSAGES = 50
 LIVE_MESSAGES = 100
 MOST_OPEN = 30
+MOST_FAILED = 5
 _OWN = re.compile(r"guest-[0-9a-f]{8}")
 MessageId = Annotated[int | None, Query(ge=0, le=2**62)]
 
@@ -146,10 +147,15 @@ async def _find_talk(connection: Connection, bot_id: str, provider: str, corresp
 async def _changed_messages(
     connection: Connection, talk: _Talk, after: int, open_ids: list[int]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """What came after one message, and those up to it that were not done when they were last seen; is it too much?"""
+    """What came after one message, and what may have changed up to it; is it too much?
+
+    That is what was not done when it was last seen, and the newest of those whose answer failed meanwhile.
+    """
     news = await list_messages(connection, *talk.keys, after=after, amount=LIVE_MESSAGES)
     by_id = {message["id"]: message for message in news}
-    for id_ in {after, *(each for each in open_ids if 0 < each < after)}:
+    failed = [row["message_id"] for row in await failed_replies(connection, *talk.keys)]
+    new_failures = [id_ for id_ in failed if id_ not in open_ids][:MOST_FAILED]
+    for id_ in {after, *(each for each in [*open_ids, *new_failures] if 0 < each < after)}:
         # Each with the one before it: whose name and which day stands over it depends on that.
         for message in await list_messages(connection, *talk.keys, before=id_ + 1, amount=2):
             by_id[message["id"]] = message

@@ -56,8 +56,12 @@ class MediaStager:
         shared_folder: Path | None,
     ) -> None:
         self._api, self._data_folder, self._room = api, data_folder, room
-        self._quota_bytes, self._file_limit_bytes = limit_bytes(quota_gb), file_limit_bytes
-        self._shared_folder = shared_folder
+        self._file_limit_bytes, self._shared_folder = file_limit_bytes, shared_folder
+        self.change_quota(quota_gb)
+
+    def change_quota(self, quota_gb: float) -> None:
+        """For the files from now on."""
+        self._quota_bytes = limit_bytes(quota_gb)
 
     async def stage(self, file: MediaFile) -> str:
         """The guid of the staged file: another one for each try, so that a half one of before is in nobody's way."""

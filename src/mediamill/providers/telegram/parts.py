@@ -50,6 +50,7 @@ class Parts:
     consumer: Consumer
     poller: Poller
     mouth: Sender
+    media: MediaStager
     answerer: RunAnswerer | None  # None: no agent answers for the bot
     webhook_secret: str  # empty: it polls
 
@@ -77,7 +78,9 @@ def put_together(context: BotContext, house: House, tell: Tell) -> Parts:
     webhook = _webhook(config, token, bot_id)
     poller = Poller(api, inbox, tell, consumer.wake, webhook, identity)
     answerer = RunAnswerer(database, api, bot_id, runs, taker, house.watch) if runs.by_agent else None
-    return Parts(api, inbox, runs, taker, consumer, poller, mouth, answerer, webhook[1] if webhook else "")
+    return Parts(
+        api, inbox, runs, taker, consumer, poller, mouth, media, answerer, webhook[1] if webhook else ""
+    )
 
 
 def _webhook(config: TelegramConfig, token: str, bot_id: str) -> tuple[str, str] | None:

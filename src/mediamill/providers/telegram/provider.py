@@ -66,6 +66,11 @@ class TelegramProvider:
             raise NotConnectedError("the bot is not on Telegram")
         return str(await self._parts.mouth.send(recipient, text, send_id) or send_id)
 
+    def change_quota(self, quota_gb: float) -> None:
+        """See Provider."""
+        if self._parts is not None:
+            self._parts.media.change_quota(quota_gb)
+
     # --- the webhook's door ---
 
     @property

@@ -50,6 +50,8 @@ class WhatsAppProvider:
     def __init__(self, context: BotContext, database: Database, bridge: Bridge) -> None:
         self.bot_id = context.bot_id
         self._context, self._database, self._bridge = context, database, bridge
+        self._quota_gb = context.quota_gb
+        self._known_quota_gb: float | None = None  # to the bridge
         self._line: BridgeLine | None = None
         self._woken = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,6 +95,11 @@ class WhatsAppProvider:
                 raise NotConnectedError("the bridge does not know the bot yet") from error
             raise GiveUpError(f"the bridge refused the message: {error.message}") from error
         return str(answer.get("provider_message_id", send_id))
+
+    def change_quota(self, quota_gb: float) -> None:
+        """See Provider. The bridge takes it over; its connections stay."""
+        self._quota_gb = quota_gb
+        self._woken.set()
 
     # --- the bridge's line ---
 
@@ -200,21 +207,24 @@ class WhatsAppProvider:
         self._woken.set()
 
     async def _keep_initialized(self) -> None:
-        """As long as the bridge has no line to us it is told of the bot: it may be new, or have been restarted."""
+        """As long as the bridge has no line to us, or another quota: it may be new, or have been restarted."""
         while True:
             self._woken.clear()
-            pause = AGAIN_SECONDS if self._line is not None else await self._initialize()
+            is_known = self._line is not None and self._known_quota_gb == self._quota_gb
+            pause = AGAIN_SECONDS if is_known else await self._initialize()
             await wait_at_most(self._woken, pause)
 
     async def _initialize(self) -> float:
         """When to ask again, in seconds."""
+        quota_gb = self._quota_gb
         body = {
             "bot_id": self.bot_id,
             "provider_config": dict(self._context.config),
-            "media_storage_quota_gb": self._context.quota_gb,
+            "media_storage_quota_gb": quota_gb,
         }
         try:
             await self._bridge.call("/initialize", body)
+            self._known_quota_gb = quota_gb
             return AGAIN_SECONDS
         except BridgeRefusedError as error:
             log.error("bot %s: the bridge refuses it: %s", self.bot_id, error.message)

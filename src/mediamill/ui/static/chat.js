@@ -74,12 +74,15 @@
   function put(fresh, after) {
     const shown = document.getElementById(fresh.id);
     const source = fresh.outerHTML;
+    const isOlder = Number(fresh.dataset.id) < Number(messages.firstElementChild?.dataset.id ?? 0);
+    if (!shown && isOlder) return false; // of a part of the conversation that is not loaded
     if (!shown) {
       messages.insertBefore(fresh, after);
       asSent.set(fresh.id, source);
       return true;
     }
-    if (!("open" in shown.dataset) || asSent.get(fresh.id) === source) return false;
+    const mayChange = "open" in shown.dataset || "open" in fresh.dataset;
+    if (!mayChange || asSent.get(fresh.id) === source) return false;
     asSent.set(fresh.id, source);
     const doing = shown.querySelector(".doing");
     const next = fresh.querySelector(".doing");
