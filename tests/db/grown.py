@@ -14,6 +14,7 @@ from mediamill.access.users import list_users
 from mediamill.app import all_kinds
 from mediamill.conversations.bots import BotConfig, list_bots, start_bot
 from mediamill.conversations.configuration import quota_gb
+from mediamill.conversations.senders import list_senders
 from mediamill.conversations.watch import failed_replies, list_conversations, list_messages
 from mediamill.db.connection import Connection
 from mediamill.db.migrate import upgrade
@@ -208,6 +209,11 @@ async def _networks(connection: Connection) -> None:
         assert (access.mode, limits) == ("open", (0, 0, 0))
 
 
+async def _senders(connection: Connection) -> None:
+    found = {one["sender_id"]: one["state"] for one in await list_senders(connection, "old shop")}
+    assert found == {"491": "allowed", "492": "blocked"}
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -223,4 +229,5 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0012": _stored,
     "0013": _unheard,
     "0014": _networks,
+    "0015": _senders,
 }

@@ -52,6 +52,7 @@ async def test_a_project_has_a_name_a_slug_and_fields_in_their_order(ground: Gro
         "label": "Total",
         "description": "",
         "unit": "EUR",
+        "categories": [],
     }
     assert shown["counts"] == {"queued": 0, "processing": 0, "completed": 0, "failed": 0}
 
@@ -78,7 +79,7 @@ async def test_a_name_that_nobody_could_read_is_refused(ground: Ground, name: st
 @pytest.mark.parametrize(
     "bad", [{"name": "Total"}, {"name": "1a"}, {"name": "a" * 61}, {"type": "money"}, {"label": "x" * 201}]
 )
-def test_a_field_that_cannot_be_one_is_refused_with_what_to_do(bad: dict[str, str]) -> None:
+def test_a_field_that_cannot_be_one_is_refused_with_what_to_do(bad: dict[str, Any]) -> None:
     with pytest.raises(BadFieldError):
         Field(**{"name": "total", **bad})
 
