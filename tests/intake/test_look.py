@@ -33,7 +33,9 @@ async def test_the_list_shows_of_a_file_all_but_its_long_texts(ground: Ground) -
     shown = await ground.show(file_id)
     (one,) = (await listed(ground))["files"]
     assert one == {name: shown[name] for name in one}
-    assert shown.keys() - one.keys() == {"text", "pages", "models", "tags", "facts", "proposals", "priority"}
+    assert shown.keys() - one.keys() == {
+        *("text", "pages", "models", "tags", "facts", "proposals", "priority", "unmapped")
+    }
     assert (one["id"], one["name"], one["project"], one["source"]) == (
         file_id,
         "invoice.txt",

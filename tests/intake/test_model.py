@@ -69,6 +69,7 @@ def test_a_field_keeps_all_that_fits() -> None:
         "description": "d" * 2_000,
         "unit": "u" * 50,
     }
+    most["categories"] = tuple(f"{n:060}" for n in range(20))
     assert asdict(Field(type="date", **most)) == {"type": "date", **most}
     assert asdict(Field("due_at", label=" Due \n at ")) == {
         "name": "due_at",
@@ -76,6 +77,7 @@ def test_a_field_keeps_all_that_fits() -> None:
         "label": "Due at",
         "description": "",
         "unit": "",
+        "categories": (),
     }
 
 
@@ -89,6 +91,7 @@ def test_a_field_keeps_all_that_fits() -> None:
         ({"label": "l" * 201}, "label has at most 200"),
         ({"description": "d" * 2_001}, "description has at most 2000"),
         ({"unit": "u" * 51}, "unit has at most 50"),
+        ({"categories": tuple(map(str, range(21)))}, "at most 20 categories"),
         ({"unit": "a\0b"}, "unit has at most 50 printable"),
     ],
 )

@@ -52,6 +52,7 @@ async def test_a_project_has_a_name_a_slug_and_fields_in_their_order(ground: Gro
         "label": "Total",
         "description": "",
         "unit": "EUR",
+        "categories": [],
     }
     assert shown["counts"] == {"queued": 0, "processing": 0, "completed": 0, "failed": 0}
 

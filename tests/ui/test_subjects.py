@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -79,9 +78,10 @@ async def test_every_kind_of_subject_has_a_name_and_a_page(served: Served, groun
     }
     enqueuer = Enqueuer(ground.engine.kinds, ground.engine.payload_limit_bytes)
     async with served.database.transaction() as connection:
-        jobs: list[dict[str, Any]] = []
+        jobs, ids = [], list[int]()
         for kind, (subject, payload, _) in told.items():
             id_ = await enqueuer.enqueue_job(connection, NewJob(kind, payload, owner="x", subject_id=subject))
             jobs.append({"id": id_, "kind": kind, "subject_id": subject})
+            ids.append(id_)
         found = await subjects_of(connection, jobs)
-    assert [found.get(job["id"]) for job in jobs] == [wanted for _, _, wanted in told.values()]
+    assert [found.get(id_) for id_ in ids] == [wanted for _, _, wanted in told.values()]
