@@ -13,7 +13,7 @@ from mediamill.engine.dead import purge_jobs
 from mediamill.engine.rules import Engine
 from mediamill.libraries.look import find_library
 from mediamill.libraries.store import queries
-from mediamill.processors.models.names import vision_name
+from mediamill.processors.models.names import reader_name, vision_name
 from mediamill.search.embedders import note_embedders
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
@@ -39,15 +39,24 @@ async def set_tagger(
 async def note_models(database: Database, settings: Settings) -> bool:
     """When a server starts: if its settings name other models than before, what those others have seen is seen again.
 
-    Another tagger: in libraries without a target. Another model for vectors: everywhere, but only for new vectors.
+    Another tagger: in libraries without a target. Another model for vectors, or another reader of text in pictures:
+    everywhere, but only for new vectors, and for the text.
     """
     async with database.transaction() as connection:
         tagger = await ensure_model(connection, vision_name(settings))
         other_tagger = await queries.set_default_tagger.value(connection, id=tagger) is not None
         other_vectors = await note_embedders(connection, settings)
-        if other_tagger or other_vectors:
-            await queries.retag_libraries.run(connection, all=other_vectors)
-        return other_tagger or other_vectors
+        other_reader = await _note_reader(connection, settings)
+        if other_tagger or other_vectors or other_reader:
+            await queries.retag_libraries.run(connection, all=other_vectors or other_reader)
+        return other_tagger or other_vectors or other_reader
+
+
+async def _note_reader(connection: Connection, settings: Settings) -> bool:
+    """Is there something to be read that was not, or not by this reader? Switched off, what was read stays."""
+    reader = reader_name(settings)
+    id_ = 0 if reader is None else await ensure_model(connection, reader)
+    return await queries.set_reader.value(connection, id=id_) is not None and id_ != 0
 
 
 async def retag_forever(database: Database) -> None:

@@ -13,7 +13,7 @@ from asyncpg import Record
 from mediamill.db.connection import Connection
 from mediamill.libraries.store import queries
 from mediamill.processors.library.meaning import meaning_of
-from mediamill.processors.models.names import ModelName, vision_name
+from mediamill.processors.models.names import ModelName, reader_name, vision_name
 from mediamill.search.embedders import read_embedders
 from mediamill.search.vectors import ensure_model
 from mediamill.settings import Settings
@@ -24,15 +24,17 @@ LOOKS_OF_ONE_JOB = 50  # so many results are far below the limit of a result, al
 
 @dataclass(frozen=True, slots=True)
 class Taggers:
-    """The three models of a tag job, with their ids."""
+    """The models of a tag job, with their ids. `reader`: its id and name; 0 and None if text is not read."""
 
     vision: tuple[int, ModelName]
     text: tuple[int, ModelName]
     look: tuple[int, ModelName]
+    reader: tuple[int, str | None] = (0, None)
 
     def as_payload(self) -> dict[str, Any]:
         """As the job is told."""
-        return {
+        id_, name = self.reader
+        return {"reader": None if name is None else {"id": id_, "name": name}} | {
             task: {"id": id_, "name": model.name, "engine": model.engine}
             for task, (id_, model) in (
                 ("tagger", self.vision),
@@ -54,7 +56,16 @@ async def read_taggers(connection: Connection, settings: Settings, target: int |
         vision = ModelName("vision", chosen["engine"], chosen["name"])
     embedders = await read_embedders(connection, settings)
     id_ = chosen["id"] if chosen is not None else await ensure_model(connection, vision)
-    return Taggers((id_, vision), embedders.text, embedders.look)
+    return Taggers((id_, vision), embedders.text, embedders.look, await _read_reader(connection, settings))
+
+
+async def _read_reader(connection: Connection, settings: Settings) -> tuple[int, str | None]:
+    """As a server noted it last, else as the settings say."""
+    noted = await queries.reader.row(connection)
+    if noted is not None:
+        return noted["id"], noted["name"]
+    chosen = reader_name(settings)
+    return (0, None) if chosen is None else (await ensure_model(connection, chosen), chosen.name)
 
 
 async def looks_left(
@@ -94,5 +105,7 @@ def known_of(row: Record, taggers: Taggers) -> dict[str, Any]:
         if id_ != model
     ]
     tags = json.loads(row["tags"]) if row["tags"] else []
-    text = meaning_of(row["description"], tags, row["words"])
+    if row["unread"]:  # what is read is added to what is known
+        wants = ["read", *dict.fromkeys(["meaning", *wants])]
+    text = meaning_of(row["description"], tags, None if row["unread"] else row["words"])
     return {"known": text, "wants": wants or ["meaning", "look"]}

@@ -52,7 +52,7 @@ async def keep_looks(connection: Connection, jobs: Sequence[Moved]) -> None:
         kept = await _keep(connection, asset, job.payload, result.get("looks"))
         by = _ids(models)
         if asset["type"] == "video":
-            await queries.sum_up_video.run(connection, id=asset["id"], **by)
+            await queries.sum_up_video.run(connection, id=asset["id"], **by, reader=models["reader"])
         wanted = {"tagger": asset["wanted"], "text": asset["wanted_text"], "look": asset["wanted_look"]}
         await queries.finish_tagging.row(
             connection,
@@ -76,7 +76,16 @@ async def _keep(connection: Connection, asset: Record, payload: Mapping[str, Any
     for look in read_looks(looks):
         whose = {"id": look.id, "asset_id": asset["id"]}
         wants = short.get((look.of, look.id))
-        if wants is not None:
+        if wants is not None and "read" in wants:
+            done = await getattr(queries, f"read_{look.of}").value(
+                connection,
+                **whose,
+                text=by["text"],
+                look=by["look"],
+                reader=models["reader"],
+                words=look.noted.get("text"),
+            )
+        elif wants is not None:
             done = await getattr(queries, f"embed_{look.of}").value(
                 connection, **whose, text=by["text"], look=by["look"]
             )
@@ -85,6 +94,7 @@ async def _keep(connection: Connection, asset: Record, payload: Mapping[str, Any
                 connection,
                 **whose,
                 **by,
+                reader=models["reader"],
                 description=look.description,
                 tags=json.dumps(look.tags),
                 noted=json.dumps(look.noted),
@@ -101,7 +111,7 @@ async def _keep_vectors(
     """In place of those that this model made of an earlier look, and of those of other models."""
     place = {} if look.of == "asset" else {f"{look.of}_id": look.id}
     subject = Subject(asset_id=asset["id"], library=asset["library"], **place)
-    for name in wants:
+    for name in MODELS.keys() & wants:
         try:
             if (vector := look.vectors.get(name)) is not None:
                 await put_vector(connection, models[MODELS[name]], subject, vector)
@@ -124,7 +134,10 @@ def _ids(models: Mapping[str, int]) -> dict[str, int]:
 
 def read_models(payload: Mapping[str, Any]) -> dict[str, int]:
     """The ids of the models of a job. The payload is our own."""
-    return {name: int(payload[name]["id"]) for name in ("tagger", *MODELS.values())}
+    reader = payload.get("reader") or {"id": 0}
+    return {"reader": int(reader["id"])} | {
+        name: int(payload[name]["id"]) for name in ("tagger", *MODELS.values())
+    }
 
 
 def read_looks(looks: Any) -> list[Look]:

@@ -15,24 +15,40 @@ with before as (select value from system_metadata where key = 'default_tagger' f
     on conflict (key) do update set value = excluded.value)
 select (value #>> '{}')::int from before where value <> to_jsonb(:id::int);
 
+-- name: reader
+-- Who reads text in pictures; 0 and null if nobody does.
+select (s.value ->> 'id')::int as id, m.name from system_metadata s
+left join ai_models m on m.id = (s.value ->> 'id')::int where s.key = 'reader';
+
+-- name: set_reader
+-- What was there before; null if it is the same, or the first. What was tagged before readers were noted is taken as read, or
+-- not read, by the first that is noted.
+with before as (select value from system_metadata where key = 'reader' for update), after as (
+    insert into system_metadata (key, value) values ('reader', jsonb_build_object('id', :id::int, 'first', :id::int))
+    on conflict (key) do update set value = system_metadata.value || jsonb_build_object('id', :id::int))
+select (value ->> 'id')::int from before where (value ->> 'id')::int <> :id;
+
 -- name: moments_left
 -- Scenes and frames that one of these models has not seen, in the order of time, so many for each video. What the tagger has
 -- said of them comes with them.
-select asset_id, "of", id, path, tags_model_id, text_model_id, look_model_id, description, tags, words from (
+select asset_id, "of", id, path, tags_model_id, text_model_id, look_model_id, description, tags, words,
+    unread(reader_model_id) as unread from (
     select m.*, row_number() over (partition by asset_id order by at) as place from (
         select asset_id, 'scene' as "of", id, rep_frame_path as path, start_ts as at, tags_model_id, text_model_id,
-            look_model_id, description, tags, metadata ->> 'text' as words from video_scenes
+            look_model_id, reader_model_id, description, tags, metadata ->> 'text' as words from video_scenes
         where asset_id = any (:ids::bigint[])
         union all
         select asset_id, 'frame', id, frame_path, timestamp_ms / 1000.0, tags_model_id, text_model_id, look_model_id,
-            description, tags, words from video_frames
+            reader_model_id, description, tags, words from video_frames
         where asset_id = any (:ids::bigint[])) m
-    where (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger, :text, :look)) ordered
+    where (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger, :text, :look)
+        or unread(reader_model_id)) ordered
 where place <= :most order by asset_id, place;
 
 -- name: seen_assets
 -- Of these, those whose previews the tagger has seen, with what it said of them: only their vectors are missing.
-select id, tags_model_id, text_model_id, look_model_id, description, tags, facts ->> 'text' as words from assets
+select id, tags_model_id, text_model_id, look_model_id, description, tags, facts ->> 'text' as words,
+    unread(reader_model_id) as unread from assets
 where id = any (:ids::bigint[]) and tags_model_id = :tagger and look_model_id is not null;
 
 -- name: lock_tagged
@@ -45,21 +61,21 @@ from assets a join libraries l on l.number = a.library where a.id = :id for upda
 
 -- name: tag_asset
 update assets set description = :description, tags = :tags::jsonb, tags_model_id = :tagger, text_model_id = :text,
-    look_model_id = :look,
+    look_model_id = :look, reader_model_id = :reader,
     facts = coalesce(facts, '{}') - '{text,models,tag_error}'::text[] || :noted::jsonb,
     search_vector = findable(:description, :tags::jsonb, rel_path, :noted::jsonb ->> 'text')
 where id = :id and id = :asset_id returning id;
 
 -- name: tag_scene
 update video_scenes set description = :description, tags = :tags::jsonb, tags_model_id = :tagger, text_model_id = :text,
-    look_model_id = :look,
+    look_model_id = :look, reader_model_id = :reader,
     metadata = coalesce(metadata, '{}') - '{text,models,tag_error}'::text[] || :noted::jsonb,
     search_vector = findable(:description, :tags::jsonb, null, :noted::jsonb ->> 'text')
 where id = :id and asset_id = :asset_id returning id;
 
 -- name: tag_frame
 update video_frames set description = :description, tags = :tags::jsonb, tags_model_id = :tagger, text_model_id = :text,
-    look_model_id = :look, words = :noted::jsonb ->> 'text',
+    look_model_id = :look, reader_model_id = :reader, words = :noted::jsonb ->> 'text',
     search_vector = findable(:description, :tags::jsonb, null, :noted::jsonb ->> 'text')
 where id = :id and asset_id = :asset_id returning id;
 
@@ -72,6 +88,24 @@ update video_scenes set text_model_id = :text, look_model_id = :look where id = 
 
 -- name: embed_frame
 update video_frames set text_model_id = :text, look_model_id = :look where id = :id and asset_id = :asset_id returning id;
+
+-- name: read_asset
+-- Its text was read, by another reader or for the first time; and its vectors are new.
+update assets set text_model_id = :text, look_model_id = :look, reader_model_id = :reader,
+    facts = coalesce(facts, '{}') - 'text' || jsonb_strip_nulls(jsonb_build_object('text', :words::text)),
+    search_vector = findable(description, tags, rel_path, :words)
+where id = :id and id = :asset_id returning id;
+
+-- name: read_scene
+update video_scenes set text_model_id = :text, look_model_id = :look, reader_model_id = :reader,
+    metadata = coalesce(metadata, '{}') - 'text' || jsonb_strip_nulls(jsonb_build_object('text', :words::text)),
+    search_vector = findable(description, tags, null, :words)
+where id = :id and asset_id = :asset_id returning id;
+
+-- name: read_frame
+update video_frames set text_model_id = :text, look_model_id = :look, reader_model_id = :reader, words = :words,
+    search_vector = findable(description, tags, null, :words)
+where id = :id and asset_id = :asset_id returning id;
 
 -- name: sum_up_video!
 -- A video all of whose moments were looked at is tagged with what is in them, each label with its best score.
@@ -86,7 +120,7 @@ with moments as materialized (
         '[]') as tags from labels
 )
 update assets a set tags = s.tags, description = null, tags_model_id = :tagger, text_model_id = :text, look_model_id = :look,
-    search_vector = findable(null, s.tags, a.rel_path, null)
+    reader_model_id = :reader, search_vector = findable(null, s.tags, a.rel_path, null)
 from summed s where a.id = :id and exists (select from moments)
     and not exists (select from moments
         where (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger, :text, :look));
@@ -101,10 +135,11 @@ update assets a set job_id = null,
     status = case when f.left_over and not :kept::bool and a.retry_count >= :most then 'poisoned'
         when f.left_over or not :is_wanted::bool then 'proxied' else 'completed' end
 from (select (b.tags_model_id, b.text_model_id, b.look_model_id) is distinct from (:tagger::int, :text::int, :look::int)
-    or exists (select from video_scenes where asset_id = :id
-        and (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger::int, :text::int, :look::int))
-    or exists (select from video_frames where asset_id = :id
-        and (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger::int, :text::int, :look::int))
+    or unread(b.reader_model_id)
+    or exists (select from video_scenes where asset_id = :id and (unread(reader_model_id)
+        or (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger::int, :text::int, :look::int)))
+    or exists (select from video_frames where asset_id = :id and (unread(reader_model_id)
+        or (tags_model_id, text_model_id, look_model_id) is distinct from (:tagger::int, :text::int, :look::int)))
     as left_over from assets b where b.id = :id) f
 where a.id = :id returning a.status;
 
@@ -138,7 +173,7 @@ with batch as materialized (
         and a.library = :number and a.output is not null
         and (a.status = 'completed' or a.status in ('failed', 'poisoned') and a.error_code = 'tag_failed')
         and (a.tags_model_id is distinct from :target or a.text_model_id is distinct from coalesce(:text, a.text_model_id)
-            or a.look_model_id is distinct from coalesce(:look, a.look_model_id))
+            or a.look_model_id is distinct from coalesce(:look, a.look_model_id) or unread(a.reader_model_id))
     returning a.id
 ), walked as (
     update libraries set retag_after = (select max(id) from batch) where number = :number
@@ -155,6 +190,7 @@ cross join lateral (
             (select (value #>> '{}')::int from system_metadata where key = 'default_tagger'))
         and not exists (select from system_metadata where key = 'embedders' and (t.text_model_id, t.look_model_id)
             is distinct from ((value ->> 'text')::int, (value ->> 'look')::int))
+        and not unread(t.reader_model_id)
     limit 1) t
 where n.id = any (:ids::bigint[]) and n.type = 'image' and n.status = 'proxied' and n.job_id is null;
 
@@ -162,7 +198,7 @@ where n.id = any (:ids::bigint[]) and n.type = 'image' and n.status = 'proxied' 
 -- All but the name is the twin's.
 update assets a set status = 'completed', retry_count = 0, error = null, error_code = null, description = t.description,
     tags = t.tags, tags_model_id = t.tags_model_id, text_model_id = t.text_model_id, look_model_id = t.look_model_id,
-    facts = coalesce(a.facts, '{}') - '{text,models,tag_error}'::text[] || jsonb_strip_nulls(
+    reader_model_id = t.reader_model_id, facts = coalesce(a.facts, '{}') - '{text,models,tag_error}'::text[] || jsonb_strip_nulls(
         jsonb_build_object('text', t.facts -> 'text', 'models', t.facts -> 'models')),
     search_vector = findable(t.description, t.tags, a.rel_path, t.facts ->> 'text')
 from unnest(:ids::bigint[], :twins::bigint[]) as f (id, twin) join assets t on t.id = f.twin
@@ -175,5 +211,7 @@ where j.kind = 'library.tag' and j.state in ('queued', 'scheduled', 'held')
     and ((j.payload #>> '{tagger,id}')::int <> coalesce(l.target_tagger_id,
             (select (value #>> '{}')::int from system_metadata where key = 'default_tagger'))
         or exists (select from system_metadata where key = 'embedders' and ((value ->> 'text', value ->> 'look')
-            <> (j.payload #>> '{text_model,id}', j.payload #>> '{look_model,id}'))))
+            <> (j.payload #>> '{text_model,id}', j.payload #>> '{look_model,id}')))
+        or exists (select from system_metadata where key = 'reader' and value ->> 'id' <> '0'
+            and value ->> 'id' is distinct from j.payload #>> '{reader,id}'))
 limit :amount;

@@ -20,10 +20,12 @@ from mediamill.processors.library.tag import (
     LibraryTagger,
     OtherModelError,
 )
+from mediamill.processors.models import choose
 from mediamill.processors.models.contract import Pixels
 from mediamill.processors.models.image_classes import Shares
 from mediamill.processors.models.local_eyes import local_eyes
-from mediamill.processors.models.names import look_name, text_name, vision_name
+from mediamill.processors.models.names import look_name, reader_name, text_name, vision_name
+from mediamill.processors.models.packed import pack_vectors
 from mediamill.settings import Settings
 from mediamill.testing.openai_server import OpenAiServer
 
@@ -219,3 +221,27 @@ def test_what_was_seen_before_is_only_embedded_and_not_even_opened_for_its_meani
     assert told == [{"of": "scene", "id": 1, "meaning": whole[0]["meaning"]}]
     told, _ = run(tagger, folder, payload([{**look("scene-00001.jpg"), "known": "", "wants": ["meaning"]}]))
     assert told == [{"of": "scene", "id": 1}]
+
+
+@pytest.mark.spec("L23")
+def test_text_is_read_in_what_is_known_otherwise_and_nobody_looks_again(folder: Path) -> None:
+    tagger = LibraryTagger((), 60)
+    named = reader_name(Settings())
+    assert named is not None
+    reader = {"id": 5, "name": named.name}
+    known = {**look("scene-00002.jpg"), "known": "a sign", "wants": ["read", "meaning"]}
+
+    (found,), _ = run(tagger, folder, payload([known], reader=reader))
+
+    assert "HARBOUR OFFICE" in found["text"]
+    assert {"description", "tags", "look"}.isdisjoint(found)
+    alike = numbers(found["meaning"]) @ numbers(vector_of(f"a sign. {found['text']}"))
+    assert alike > 0.99
+    assert "text" not in run(tagger, folder, payload([{**known, "wants": ["meaning"]}], reader=None))[0][0]
+    with pytest.raises(OtherModelError):
+        run(tagger, folder, payload([known], reader={"id": 5, "name": "another reader"}))
+
+
+def vector_of(text: str) -> str:
+    (vector,) = pack_vectors(choose.text_embedder().embed_texts([text]))
+    return vector

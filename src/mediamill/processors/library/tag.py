@@ -18,6 +18,7 @@ from mediamill.processors.contract import ProcessorInput, ProcessorOutput
 from mediamill.processors.image.wording import text_blocks
 from mediamill.processors.library.meaning import meaning_of
 from mediamill.processors.models import choose
+from mediamill.processors.models.catalogue import find_model
 from mediamill.processors.models.contract import (
     ImageEmbedder,
     Pixels,
@@ -27,6 +28,7 @@ from mediamill.processors.models.contract import (
     VisionModel,
 )
 from mediamill.processors.models.endpoint import ModelNotSetError
+from mediamill.processors.models.in_use import READING
 from mediamill.processors.models.names import ModelName, look_name, text_name, vision_name, vision_settings
 from mediamill.processors.models.packed import pack_vectors
 from mediamill.processors.settings import read_settings
@@ -57,7 +59,7 @@ class Look:
     of: str
     id: int
     file: str
-    known: str | None = None  # what was said of it before: then only its vectors are wanted
+    known: str | None = None  # what was said of it before: then only its vectors are wanted, or its text
     wants: tuple[str, ...] = ("meaning", "look")
 
 
@@ -92,17 +94,27 @@ class LibraryTagger:
 
     def _tagger(self, payload: Mapping[str, Any], looks: Sequence[Look]) -> Tagger:
         settings, fresh = self.settings, any(look.known is None for look in looks)
+        given_reader = payload.get("reader", "as the settings say")  # jobs of before named none
         _expect(_model(payload, "text_model").name, text_name(settings).name)
         _expect(_model(payload, "look_model").name, look_name(settings).name)
         try:
             return Tagger(
                 self._vision(_model(payload, "tagger")) if fresh else None,
-                choose.text_reader(quick=True) if fresh and settings.library_read_text else None,
+                self._reader(given_reader) if fresh or any("read" in look.wants for look in looks) else None,
                 choose.text_embedder(),
                 choose.image_embedder(),
             )
         except ModelNotSetError as error:  # another worker may know that endpoint
             raise OtherModelError(f"this worker cannot tag: {error}", fix=error.fix) from error
+
+    def _reader(self, asked: Any) -> TextReader | None:
+        match asked:
+            case {"name": str(name)}:
+                _expect(name, find_model(READING).id)
+                return choose.text_reader(quick=True)
+            case str() if self.settings.library_read_text:
+                return choose.text_reader(quick=True)
+        return None
 
     def _vision(self, asked: ModelName) -> VisionModel:
         if asked.engine == "local":
@@ -129,7 +141,7 @@ class Tagger:
                 one,
                 meaning_of(one["description"], one["tags"], one["text"])
                 if look.known is None
-                else look.known,
+                else ". ".join(filter(None, (look.known, one.get("text")))),
             )
             for one, look in zip(told, looks, strict=True)
             if "error" not in one and "meaning" in look.wants
@@ -142,7 +154,7 @@ class Tagger:
 
     def _look_or_say_why(self, folder: Path, look: Look, *, alone: bool) -> dict[str, Any]:
         whose = {"of": look.of, "id": look.id}
-        if "look" not in look.wants:
+        if not {"look", "read"} & set(look.wants):
             return whose
         try:
             pixels = read_small(folder, look.file)
@@ -150,20 +162,25 @@ class Tagger:
             if alone:
                 raise
             return {**whose, "error": error.message}
-        seen = self._see(pixels) if look.known is None else {}
-        return {**whose, **seen, "look": pack_vectors(self.images.embed_images([pixels]))[0]}
+        seen = self._see(pixels) if look.known is None else self._read(pixels) if "read" in look.wants else {}
+        vector = {"look": pack_vectors(self.images.embed_images([pixels]))[0]} if "look" in look.wants else {}
+        return {**whose, **seen, **vector}
 
     def _see(self, pixels: Pixels) -> dict[str, Any]:
         assert self.vision is not None
         sight = self.vision.look(pixels)
-        lines = self.reader.read(pixels) if self.reader is not None else []
-        readers = (self.reader.model,) if self.reader is not None and lines else ()
+        read = self._read(pixels)
         return {
             "description": (sight.description or "").strip()[:SAID_CHARACTERS] or None,
             "tags": _tags(sight),
-            "text": "\n".join(text_blocks(lines))[:WORDS_CHARACTERS] or None,
-            "models": list(dict.fromkeys((*sight.models, *readers))),
+            "text": read["text"],
+            "models": list(dict.fromkeys((*sight.models, *read["models"]))),
         }
+
+    def _read(self, pixels: Pixels) -> dict[str, Any]:
+        lines = self.reader.read(pixels) if self.reader is not None else []
+        models = [self.reader.model] if self.reader is not None and lines else []
+        return {"text": "\n".join(text_blocks(lines))[:WORDS_CHARACTERS] or None, "models": models}
 
 
 def read_small(folder: Path, file: str) -> Pixels:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from mediamill.errors import InvalidError
 from mediamill.processors.models.catalogue import find_model
-from mediamill.processors.models.in_use import VECTORS, VISION
+from mediamill.processors.models.in_use import READING, VECTORS, VISION
 
 if TYPE_CHECKING:
     from mediamill.settings import Settings
 
-Task = Literal["vision", "text", "look"]
+Task = Literal["vision", "text", "look", "read"]
 ENGINES = ("local", "openai", "moondream")
 NAME_CHARACTERS = 200
 # As the adapters have them; they are not imported here, since some bring much with them.
@@ -66,6 +66,11 @@ def text_name(settings: Settings) -> ModelName:
     if settings.embedding == "openai":
         return ModelName("text", "openai", f"openai:{settings.embedding_model or TEXT_DEFAULT}")
     return ModelName("text", "local", find_model(VECTORS).id, LOCAL_DIMENSIONS)
+
+
+def reader_name(settings: Settings) -> ModelName | None:
+    """Who reads text in the pictures of libraries; None if nobody shall."""
+    return ModelName("read", "local", find_model(READING).id) if settings.library_read_text else None
 
 
 def look_name(settings: Settings) -> ModelName:

@@ -1,4 +1,4 @@
-"""Assets are shown by local time; what only repeated the checkpoint of a video's job goes."""
+"""Assets are shown by local time; text in pictures names its reader; a copy of a job's checkpoint goes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,29 @@ LOCAL_TIMES = (
         and facts ->> 'format' in ('RAW', 'TIFF') and facts ->> 'taken_at' is null
     """,
 )
-UP = (*LOCAL_TIMES, "drop table video_active_state")
+# Who read text in a picture, as tags have their tagger: 0 if nobody did. Null: tagged before this was noted.
+READERS = (
+    "alter table ai_models drop constraint ai_models_task_check",
+    "alter table ai_models add constraint ai_models_task_check check (task in ('vision', 'text', 'look', 'read'))",
+    "alter table assets add column reader_model_id integer",
+    "alter table video_scenes add column reader_model_id integer",
+    "alter table video_frames add column reader_model_id integer",
+    """
+    create function unread(reader integer) returns boolean language sql stable parallel safe
+    return exists (select from system_metadata where key = 'reader' and (value ->> 'id')::int
+        not in (0, coalesce(reader, (value ->> 'first')::int)))
+    """,
+)
+UP = (*LOCAL_TIMES, "drop table video_active_state", *READERS)
 DOWN = (
+    "drop function unread",
+    "alter table assets drop column reader_model_id",
+    "alter table video_scenes drop column reader_model_id",
+    "alter table video_frames drop column reader_model_id",
+    "delete from ai_models where task = 'read'",
+    "alter table ai_models drop constraint ai_models_task_check",
+    "alter table ai_models add constraint ai_models_task_check check (task in ('vision', 'text', 'look'))",
+    "delete from system_metadata where key = 'reader'",
     "set local timezone = 'UTC'",
     "alter table assets alter column shown_at type timestamptz",
     """
