@@ -82,4 +82,5 @@ async def test_what_goes_wrong_on_our_side_is_a_page_for_a_person(
 async def test_a_browser_that_comes_by_a_foreign_name_reads_a_page(served: Served) -> None:
     page = await served.client.get("/", headers={**BROWSER, "host": "evil.example"})
     assert kind(page) == (421, PAGE)
+    assert "add this name to MEDIAMILL_HOSTS" in page.text
     assert kind(await served.client.get("/", headers={"host": "evil.example"})) == (421, PROBLEM)

@@ -90,7 +90,7 @@ class Problem(JSONResponse):
         faults: list[str] | None = None,
         wait_seconds: float = RETRY_AFTER_SECONDS,
     ) -> None:
-        self.detail = detail
+        self.detail, self.fix = detail, fix
         body: dict[str, Any] = {
             "type": f"urn:mediamill:problem:{code}",
             "title": PHRASES.get(status) or HTTPStatus(status).phrase,

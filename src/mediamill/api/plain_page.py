@@ -37,8 +37,9 @@ def refuse(error: BaseException, scope: Scope) -> Response:
     problem = problem_of(error)
     if not wants_page(scope):
         return problem
-    told = html.escape(f"{problem.detail[:1].upper()}{problem.detail[1:]}.")
-    body = f'<p class="notice bad" role="alert">{told}</p><p class="quiet"><a href="/">Back to the overview</a></p>'
+    said = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (problem.detail, problem.fix) if part)
+    back = '<p class="quiet"><a href="/">Back to the overview</a></p>'
+    body = f'<p class="notice bad" role="alert">{html.escape(said)}</p>{back}'
     title = "Not for you" if problem.status_code in (401, 403) else "Sorry"
     page = plain_page(title, body, problem.status_code)
     if "retry-after" in problem.headers:

@@ -9,12 +9,12 @@ from pg_attribute a where a.attrelid = to_regclass('search_vectors') and a.attna
 select pg_advisory_xact_lock(:key);
 
 -- name: adopt!
--- Who may not create extensions needs a superuser for it, once (`mediamill check` says so). A pgvector before 0.7 has no
--- halfvec.
+-- Who may not create extensions needs a superuser for it, once (`mediamill check` says so). One without its library is no
+-- reason not to start. A pgvector before 0.7 has no halfvec.
 do $$ begin
     begin
         create extension if not exists vector;
-    exception when insufficient_privilege then
+    exception when insufficient_privilege or undefined_file then
         return;
     end;
     if to_regtype('halfvec') is not null and exists (select from pg_attribute
