@@ -27,7 +27,7 @@ from mediamill.engine.kinds import Kinds
 from mediamill.engine.model import NewJob
 from mediamill.engine.pools import list_pools
 from mediamill.engine.rules import Engine
-from mediamill.engine.watch import held_owners, show_job
+from mediamill.engine.watch import held_owners, overview, show_job
 from mediamill.engine.workers import list_workers
 from mediamill.inputs.look import list_runs, show_run
 from mediamill.intake.look import list_files
@@ -37,6 +37,7 @@ from mediamill.libraries.look import list_libraries
 from mediamill.search.find import search
 from mediamill.search.model import Wanted
 from mediamill.settings import Settings
+from mediamill.staging.awaited import awaited_among
 from mediamill.storage.bucket import BucketStorage
 from mediamill.storage.cache import Cache
 from mediamill.storage.objects import BucketPlace, Objects
@@ -259,6 +260,42 @@ async def _capture_times(connection: Connection) -> None:
     }
 
 
+async def _notified(connection: Connection) -> None:
+    carl = {"bot_id": "old bot", "provider_name": "chat", "correspondent_id": "carl"}
+    await replies.add_reply.run(
+        connection, **carl, message_id=6, told="earlier sent, later heard", sender_id=None
+    )
+    due = await replies.next_reply.row(connection, **carl, answers=True)
+    assert due is not None
+    past = await replies.past_replies.rows(
+        connection, **carl, notified_order=due["notified_order"], amount=20
+    )
+    assert [row["answer"] for row in past] == ["to the media"]
+
+
+async def _awaited(connection: Connection) -> None:
+    assert await awaited_among(connection, ["held-by-bridge", "of nobody"]) == {"held-by-bridge"}
+
+
+async def _stalls(connection: Connection) -> None:
+    pools = {pool.name: pool.no_progress_seconds for pool in await list_pools(connection)}
+    assert (pools["video"], pools["transcode"]) == (77, 1800)
+
+
+async def _made_by(connection: Connection) -> None:
+    film = await show_video(connection, "old-film")
+    assert [quality["worker_name"] for quality in film["qualities"]] == ["old encoder"]
+
+
+async def _categories(connection: Connection) -> None:
+    files = (await list_files(connection, Settings(), "old-project"))["files"]
+    assert [each["name"] for each in files if each["category"] == "Invoice"] == ["new.pdf"]
+
+
+async def _waits(connection: Connection) -> None:
+    assert [wait["server"] for wait in (await overview(connection))["waits"]] == ["model.old:443"]
+
+
 READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0001": _jobs,
     "0002": _media,
@@ -275,4 +312,10 @@ READ: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "0013": _unheard,
     "0014": _networks,
     "0015": _latest,
+    "0016": _notified,
+    "0017": _awaited,
+    "0018": _stalls,
+    "0019": _made_by,
+    "0020": _categories,
+    "0021": _waits,
 }

@@ -1,0 +1,2 @@
+-- A file that a bridge still holds.
+insert into awaited_files (guid) values ('held-by-bridge');
