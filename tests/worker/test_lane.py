@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,24 @@ async def test_a_handler_that_hangs_each_time_is_given_up_and_its_slot_goes_on(g
     assert dead["reason"] == "max_attempts_exhausted"
     assert dead["attempts"] == 2
     assert dead["error"] == "TIMEOUT: stage.work processing exceeded 0.3s"
+
+
+@pytest.mark.spec("E10")
+async def test_a_handler_without_progress_is_interrupted_and_its_job_released(ground: Ground) -> None:
+    await ground.pool(no_progress_seconds=0.5)
+    async with ground.working():
+        stuck = await ground.add(wait=True)
+        await wait_until(interrupted(ground, stuck))
+        ground.stage.release(stuck)
+        await ground.until(stuck, "finished")
+    assert await ground.one("select sum(value) from counters where name = 'failures'") is None
+
+
+def interrupted(ground: Ground, id_: int) -> Callable[[], Awaitable[bool]]:
+    async def was() -> bool:
+        return id_ in ground.stage.interrupted
+
+    return was
 
 
 @pytest.mark.spec("E10")
