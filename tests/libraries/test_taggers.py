@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mediamill.libraries.taggers import Taggers, known_of, read_taggers
-from mediamill.processors.models.names import look_name, text_name, vision_name
+from mediamill.processors.models.names import look_name, reader_name, text_name, vision_name
 from mediamill.settings import Settings
 from tests.libraries.played import TAGS, VIDEOS, Ground, ground
 
@@ -23,10 +23,12 @@ async def test_the_models_of_a_job_are_those_of_the_settings_each_with_one_id(gr
     assert taggers == again
     told, settings = taggers.as_payload(), ground.settings
     names = {task: model["name"] for task, model in told.items()}
-    wanted = (vision_name(settings), text_name(settings), look_name(settings))
+    reader = reader_name(settings)
+    assert reader is not None
+    wanted = (reader, vision_name(settings), text_name(settings), look_name(settings))
     assert list(names.values()) == [model.name for model in wanted]
-    assert len({model["id"] for model in told.values()}) == 3
-    dimensions = "select array_agg(dimensions order by id) from ai_models where task <> 'vision'"
+    assert len({model["id"] for model in told.values()}) == 4
+    dimensions = "select array_agg(dimensions order by id) from ai_models where task in ('text', 'look')"
     assert await ground.one(dimensions) == [384, 384]
 
 
@@ -80,7 +82,7 @@ def test_what_the_tagger_has_seen_already_wants_vectors_only(
     taggers = Taggers((1, vision_name(settings)), (2, text_name(settings)), (3, look_name(settings)))
     tags = json.dumps([{"label": "boat", "score": 1}])
     row: Any = dict(zip(("tags_model_id", "text_model_id", "look_model_id"), seen_by, strict=True))
-    row |= {"tags": tags, "description": "a harbour", "words": "MS Anna"}
+    row |= {"tags": tags, "description": "a harbour", "words": "MS Anna", "unread": False}
     known = known_of(row, taggers)
     assert known.get("wants") == wants
     if wants is not None:

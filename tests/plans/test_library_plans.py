@@ -179,7 +179,7 @@ SETTLE = [
         AT_HAND,
     ),
     Case(queries.lock_tagged, {"id": 50_000}, 1),
-    Case(queries.sum_up_video, MODELS | {"id": 50_000, "tagger": 1}, 23),
+    Case(queries.sum_up_video, MODELS | {"id": 50_000, "tagger": 1, "reader": 0}, 23),
     Case(
         queries.finish_tagging,
         MODELS | {"id": 50_000, "tagger": 1, "is_wanted": True, "kept": True, "most": 5},
