@@ -98,4 +98,4 @@ async def test_a_user_of_redis_who_may_not_publish_there_is_still_woken(
             return dispatch.link.counts["hints_published"] > published
 
         await wait_until(told)
-        assert dispatch.link.flowing
+        assert (dispatch.link.flowing, dispatch.link.error) == (True, "")
