@@ -276,7 +276,7 @@ async def test_what_is_sure_is_accepted_in_one_go_and_exported(
     download = await downloading.value
     assert download.suggested_filename == "invoices.csv"
     await download.save_as(tmp_path / "table.csv")
-    assert "2024-0815,2024-05-03,1404.50,,," in (tmp_path / "table.csv").read_text()
+    assert "2024-0815,2024-05-03,1404.50,EUR,,," in (tmp_path / "table.csv").read_text()
 
 
 @pytest.mark.spec("P5")
