@@ -15,7 +15,7 @@ from tests.libraries.tagged import VECTOR, asset, finds, look, proxied, video_wi
 
 __all__ = ["ground"]
 
-pytestmark = pytest.mark.spec("L23")
+pytestmark = pytest.mark.spec("L24")
 
 
 async def start_server(ground: Ground, *, reads: bool) -> None:

@@ -223,7 +223,7 @@ def test_what_was_seen_before_is_only_embedded_and_not_even_opened_for_its_meani
     assert told == [{"of": "scene", "id": 1}]
 
 
-@pytest.mark.spec("L23")
+@pytest.mark.spec("L24")
 def test_text_is_read_in_what_is_known_otherwise_and_nobody_looks_again(folder: Path) -> None:
     tagger = LibraryTagger((), 60)
     named = reader_name(Settings())
