@@ -39,6 +39,6 @@ delete from awaited_files where guid = :guid;
 -- name: awaited_files
 select guid from awaited_files where guid = any (:guids::text[]);
 
--- name: forget_awaited
+-- name: forget_awaited!
 -- By then no chat network sends a message again.
 delete from awaited_files where awaited_at < now() - interval '31 days';

@@ -153,7 +153,7 @@ with alive as materialized (
 insert into served (pool, since_at, until_at)
 select pool, now(), now() from alive where pool not in (select pool from grown);
 
--- name: forget_served
+-- name: forget_served!
 delete from served where until_at < now() - interval '2 years';
 
 -- name: served_cutoff
