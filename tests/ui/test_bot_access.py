@@ -88,7 +88,8 @@ async def test_a_new_bot_is_open_only_if_that_is_chosen(talking: Talking, browse
     for name, is_open in (("closed", False), ("hotline", True)):
         await page.goto(f"{talking.served.url}/bots")
         await page.get_by_label("Name").fill(name)
-        await page.get_by_label("Telegram").check()
+        await page.get_by_role("checkbox", name="Telegram").check()
+        await page.get_by_label("Token of the Telegram bot").fill("123456789:" + "A" * 35)
         await page.get_by_label("Anybody").set_checked(is_open)
         await follow(page.get_by_role("button", name="Create and start"))
         await expect(page).to_have_url(re.compile(f"/bots/{name}$"))
