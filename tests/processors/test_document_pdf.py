@@ -12,8 +12,9 @@ import pyvips
 from PIL import Image, ImageDraw, ImageFont
 
 from mediamill.processors.contract import RefusedMediaError
-from mediamill.processors.document.document_text import Limits, pages_not_read, spans_of
+from mediamill.processors.document.document_text import Limits
 from mediamill.processors.document.pdf import read_pdf, render
+from mediamill.processors.page_spans import pages_not_read, spans_of
 from tests.processors.document_files import PdfFile, Reports, process, reason_of, write_pdf
 
 LEFT = [(50, 700 - 14 * n, f"The left column has prose, line number {n}") for n in range(8)]

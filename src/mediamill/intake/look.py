@@ -25,8 +25,8 @@ from mediamill.intake.pages import MOST_ID, check_amount, read_cursor
 from mediamill.intake.projects import find_project
 from mediamill.intake.proposals import plain_found, plain_proposal
 from mediamill.intake.store import queries
-from mediamill.processors.document.document_text import pages_not_read
 from mediamill.processors.intake.extractor import extractor_name
+from mediamill.processors.page_spans import pages_not_read
 from mediamill.settings import Settings
 
 _HIDDEN = ("project_id", "analysis_id", "catalog", "result", "output", "text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +12,6 @@ from mediamill.processors.document.layout import PageLayout
 MEGABYTE = 1024 * 1024
 FIELD_CHARACTERS = 300
 CHARACTERS = 2_000_000  # of a document
-MOST_SPANS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,28 +117,6 @@ def one_line(text: str, limit: int = FIELD_CHARACTERS) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 page`, `2 pages`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def spans_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Numbers as stretches, each with its first and last."""
-    spans: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if spans and spans[-1][1] == number - 1:
-            spans[-1] = spans[-1][0], number
-        else:
-            spans.append((number, number))
-    return spans
-
-
-def pages_not_read(spans: Iterable[Sequence[int]]) -> str:
-    """`pages 3, 7 to 9 and 51 to 400 were not read`; of very many stretches only the first are named."""
-    told: list[str] = []
-    for first, last in spans:
-        told += [f"{first:,} to {last:,}"] if last - first > 1 else [f"{n:,}" for n in range(first, last + 1)]
-    told = [*told[:MOST_SPANS], "others"] if len(told) > MOST_SPANS else told
-    if len(told) == 1:
-        return f"pages {told[0]} were not read" if " " in told[0] else f"page {told[0]} was not read"
-    return f"pages {', '.join(told[:-1])} and {told[-1]} were not read"
 
 
 def replace_characters(limits: Limits, characters: int) -> Limits:

@@ -22,13 +22,12 @@ from mediamill.processors.document.document_text import (
     Part,
     TextRoom,
     one_line,
-    pages_not_read,
     plural,
-    spans_of,
     until_full,
 )
 from mediamill.processors.document.plain import decode_text
 from mediamill.processors.document.web_page import page_text
+from mediamill.processors.page_spans import pages_not_read, spans_of
 
 ReadAttachment = Callable[[bytes], DocumentText]
 HEADERS = ("From", "To", "Cc", "Date", "Subject")

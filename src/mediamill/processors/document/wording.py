@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mediamill.processors.document.document_text import DocumentText, pages_not_read, plural, spans_of
+from mediamill.processors.document.document_text import DocumentText, plural
+from mediamill.processors.page_spans import pages_not_read, spans_of
 
 MOST_TOLD = 500  # stretches of unread pages in the facts
 NAMES = {

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mediamill.processors.document.document_text import pages_not_read, spans_of
 from mediamill.processors.intake.asking import ask_for_fields
 from mediamill.processors.intake.candidate import Candidate
 from mediamill.processors.intake.catalog import FieldSpec
@@ -17,6 +16,7 @@ from mediamill.processors.intake.rules import extract_by_rules
 from mediamill.processors.intake.source import Source
 from mediamill.processors.intake.summary import summarise
 from mediamill.processors.models.contract import TextModel
+from mediamill.processors.page_spans import pages_not_read, spans_of
 
 if TYPE_CHECKING:
     from mediamill.settings import Settings
