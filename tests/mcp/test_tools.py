@@ -144,7 +144,8 @@ async def test_a_video_is_described_with_what_is_said_in_it(client: Client, data
     assert (await client.refused("fetch", reference=hit["reference"]))["code"] == "no_picture"
     async with database.connection() as connection:
         await connection.execute("""insert into video_qualities (video_id, job_id, quality, state)
-            select id, coalesce(output, 0), unnest('{1080p,720p,480p}'::text[]), unnest('{skipped,completed,failed}'::text[]) from videos""")
+            select id, coalesce(output, 0), unnest('{1080p,720p,480p}'::text[]),
+                unnest('{skipped,completed,failed}'::text[]) from videos""")
     assert (await client.told("describe", reference="video:my-film"))["qualities"] == ["720p"]
     async with database.connection() as connection:
         await connection.execute("update videos set deleted_at = now()")
