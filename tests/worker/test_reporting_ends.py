@@ -14,9 +14,11 @@ import pytest
 from mediamill.engine.pools import Pool
 from mediamill.errors import ClaimLostError, InvalidError
 from mediamill.worker.away import AwayError
+from mediamill.worker.failures import InvalidOutputError
 from mediamill.worker.messages import KeptFile, Report
 from mediamill.worker.reporting import FileKeeper, Reporter
 from mediamill.worker.run import Slot
+from mediamill.worker.sandbox_job import Take
 from tests.worker.harness import wait_until
 
 
@@ -72,12 +74,19 @@ async def test_a_lost_claim_stops_the_job_with_its_next_report() -> None:
     await asyncio.gather(home.slot.task, return_exceptions=True)
 
 
-def take_from(folder: Path) -> Any:
-    def take(files: Mapping[str, str]) -> Path:
-        assert {*files} == {*files.values()}
-        return folder
+class TakeInPlace(Take):
+    """The files stay where they are."""
 
-    return take
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, folder)
+
+    def __call__(self, files: Mapping[str, str]) -> Path:
+        assert {*files} == {*files.values()}
+        return self._taken
+
+
+def take_from(folder: Path) -> Take:
+    return TakeInPlace(folder)
 
 
 async def test_files_are_kept_one_after_the_other_with_size_and_hash(tmp_path: Path) -> None:
@@ -122,6 +131,24 @@ async def test_a_file_that_cannot_be_kept_ends_the_attempt_and_no_other_is_taken
     keeper.put(KeptFile("a", "a", {}), take_from(tmp_path))
     await keeper.close()
     assert len(home.told) == told, "the child works for nothing"
+    await asyncio.gather(home.slot.task, return_exceptions=True)
+
+
+async def test_a_file_that_goes_with_its_attempt_is_not_why_the_attempt_fails(tmp_path: Path) -> None:
+    """A child that was killed: its folders are removed, and its death is what counts, after which it is tried again."""
+    home: Any = Home()
+    home.slot.task = asyncio.create_task(home.working())
+    keeper = FileKeeper(home, Pool("audio"))
+    take = Take(tmp_path / "removed", tmp_path / "taken")
+    take.abandoned = True
+    keeper.put(KeptFile("a", "a", {}), take)
+    await keeper.finish()
+    await keeper.close()
+    assert (home.slot.stopped, home.slot.failure, home.told) == (False, None, [])
+    take.abandoned = False
+    keeper.put(KeptFile("a", "a", {}), take)
+    with pytest.raises(InvalidOutputError):
+        await keeper.finish()
     await asyncio.gather(home.slot.task, return_exceptions=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mediamill.processors.contract import ProcessorOutput
 from mediamill.worker.messages import KeptFile
-from mediamill.worker.sandbox import InvalidOutputError, SandboxJob, Take
+from mediamill.worker.sandbox import InvalidOutputError, ProcessorCrashedError, SandboxJob, Take
 from tests.worker.harness import (
     do,
     everything_in,
@@ -38,6 +38,20 @@ async def test_derivatives_can_be_kept_and_nothing_else_stays(tmp_path: Path) ->
         assert folders(scratch) == []
     assert kept.read_text() == "small"
     assert everything_in(scratch) == []
+
+
+async def test_an_attempt_that_fails_abandons_what_it_had_given_away(tmp_path: Path) -> None:
+    given: list[Take] = []
+    async with opened(tmp_path) as sandbox:
+        job = SandboxJob({"do": "keep", "times": 2, "die_after": 1, "gate": str(tmp_path)})
+        running = asyncio.create_task(sandbox.run(job, on_kept=lambda _, take: given.append(take)))
+        await wait_until(lambda: bool(given), "a file is given away")
+        assert not given[0].abandoned
+        for child in sandbox._children:
+            psutil.Process(child.pid).kill()
+        with pytest.raises(ProcessorCrashedError):
+            await running
+    assert given[0].abandoned
 
 
 async def test_a_failure_to_keep_derivatives_still_removes_them(tmp_path: Path) -> None:

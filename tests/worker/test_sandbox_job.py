@@ -12,7 +12,7 @@ import pytest
 from mediamill.worker.failures import ProcessorGaveUpError
 from mediamill.worker.messages import HEADER, KeptFile, Report, Spent, Work, decode_work
 from mediamill.worker.open_input import OpenInput
-from mediamill.worker.sandbox_job import SandboxJob, frame_job, split_reports
+from mediamill.worker.sandbox_job import SandboxJob, Take, frame_job, split_reports
 
 
 def test_all_that_is_known_of_a_job_goes_to_the_child() -> None:
@@ -43,9 +43,7 @@ def test_the_members_of_a_folder_are_those_that_the_payload_names() -> None:
 def test_each_sort_of_report_goes_to_whoever_wants_it_and_else_to_nobody() -> None:
     heard: list[Any] = []
 
-    def take(_: Any) -> Path:
-        return Path("/taken")
-
+    take = Take(Path("/made"), Path("/taken"))
     plain, kept = Report(step="x"), Report(kept=KeptFile("k", "p", {}))
     spent = Report(spent=Spent(1, 2, 3, 0.5))
     everything = split_reports(heard.append, lambda *given: heard.append(given), take, heard.append)

@@ -110,6 +110,8 @@ class FileKeeper:
                 new = await asyncio.to_thread(_measure, kept, take)
                 await insist(partial(self._run.source.keep, self._run.job, self._pool, new))
             except Exception as error:  # whatever it is, from now on the child works for nothing
+                if take.abandoned:  # why it ended is what fails the attempt
+                    return
                 self._error = error
                 self._run.slot.stop(claim_lost=isinstance(error, ClaimLostError), failure=error)
                 return

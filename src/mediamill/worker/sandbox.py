@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 from mediamill.errors import UnavailableError
@@ -32,7 +31,7 @@ from mediamill.worker.fetch_models import MISSING, fetch_hub_models
 from mediamill.worker.messages import Done, KeptFile, Report
 from mediamill.worker.open_input import OpenInput, open_input
 from mediamill.worker.sandbox_job import Keep, SandboxJob, Take, frame_job, split_reports
-from mediamill.worker.scratch import Home, clear_leftovers, empty_folder, take_files
+from mediamill.worker.scratch import Home, clear_leftovers, empty_folder
 from mediamill.worker.scratch_removal import ScratchRemoval
 from mediamill.worker.spawn import Limits
 from mediamill.worker.warm_child import WarmChild
@@ -172,7 +171,7 @@ class Sandbox:
             child = await self._children.take(given.owner)
             folder = child.plan.folder / str(number)
             on_step = child.begin_step if given.limits_steps else None
-            take = partial(_take_out, folder, taken)
+            take = Take(folder, taken)
             hear = split_reports(on_report, on_kept, take, given.on_spent, on_step)
             work = child.assign(number, data, opened.descriptors, limits, hear)
         finally:
@@ -180,6 +179,7 @@ class Sandbox:
         try:
             done = await work
         except BaseException:
+            take.abandoned = True
             if child.busy:  # this run was cancelled
                 child.end(ProcessorFailedError("the run was cancelled"))
             elif not work.cancelled():
@@ -191,7 +191,7 @@ class Sandbox:
             raise
         await self._finish_with(child)
         if done.folder or done.files:
-            return await self._deliver(done, folder, taken, keep)
+            return await self._deliver(done, folder, taken, take, keep)
         return ProcessorOutput(done.result, done.files)
 
     async def _finish_with(self, child: WarmChild) -> None:
@@ -206,17 +206,14 @@ class Sandbox:
         finally:
             self._children.put_back(child)
 
-    async def _deliver(self, done: Done, folder: Path, taken: Path, keep: Keep | None) -> ProcessorOutput:
+    async def _deliver(
+        self, done: Done, folder: Path, taken: Path, take: Take, keep: Keep | None
+    ) -> ProcessorOutput:
         output = ProcessorOutput(done.result, done.files)
         try:
-            await asyncio.to_thread(_take_out, folder, taken, done.files)
+            await asyncio.to_thread(take, done.files)
             if keep is not None:
                 await keep(taken, output)
             return output
         finally:
             await self._removal.remove(None, folder, taken)
-
-
-def _take_out(folder: Path, taken: Path, files: Mapping[str, str]) -> Path:
-    take_files(folder, files, taken)
-    return taken

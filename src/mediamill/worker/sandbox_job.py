@@ -12,9 +12,23 @@ from mediamill.processors.contract import ProcessorOutput
 from mediamill.worker.failures import ProcessorGaveUpError
 from mediamill.worker.messages import KeptFile, Report, Spent, Work, frame
 from mediamill.worker.open_input import OpenInput
+from mediamill.worker.scratch import take_files
 
 Keep = Callable[[Path, ProcessorOutput], Awaitable[None]]
-Take = Callable[[Mapping[str, str]], Path]
+
+
+class Take:
+    """Moves files that a child made to where it cannot reach them; the folder that they are in then."""
+
+    def __init__(self, folder: Path, taken: Path) -> None:
+        self._folder, self._taken = folder, taken
+        # The attempt has failed, and its folders are being removed: that a file is missing now says nothing about it.
+        self.abandoned = False
+
+    def __call__(self, files: Mapping[str, str]) -> Path:
+        """`files`: paths in the child's folder by name."""
+        take_files(self._folder, files, self._taken)
+        return self._taken
 
 
 @dataclass(frozen=True, slots=True)
