@@ -143,6 +143,7 @@ class Machine(WorkerRules):
     def nobody_moves_a_job_for_hours(self, pick: int) -> None:
         waiting = self.model.having(State.COMPLETED, *WAITING)
         job = waiting[pick % len(waiting)]
+        (before,) = self.sql("select created_at, run_after from jobs where id = $1", job.id)
         self.sql("delete from throughput")
         self.sql(
             "insert into served select pool, now() - interval '10 hours', now() "
@@ -155,7 +156,7 @@ class Machine(WorkerRules):
         )
         self.run(run_chore(self.database, self.engine, bury_forgotten))
         if job.state is State.HELD or job.owner in self.model.held:  # it waits as long as it takes
-            self.sql("update jobs set created_at = now(), run_after = now() where id = $1", job.id)
+            self.sql("update jobs set created_at = $2, run_after = $3 where id = $1", job.id, *before)
         else:
             self.model.bury(job)
 
