@@ -67,6 +67,8 @@ class PiProcess:
             await made.kill()
             if isinstance(error, TimeoutError):
                 raise AgentBusyError(f"pi did not start within {START_SECONDS:g} seconds") from error
+            if isinstance(error, AgentBusyError):
+                raise made.death() from error  # by now with all that it complained of
             raise
         return made
 
@@ -124,6 +126,9 @@ class PiProcess:
         """End it and all that it started, now."""
         self._strike()
         await self._process.wait()
+        await asyncio.wait(
+            self._tasks, timeout=1
+        )  # what it said last; a process that it left behind may hold its output
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
